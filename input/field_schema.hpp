@@ -9,6 +9,9 @@
 
 namespace foreduce {
 
+/// Matches a release with its patch number, see OneOf::Or::patch_release.
+inline constexpr const char* kPatchRelease = "^[0-9]+[.][0-9]+[.][0-9]+$";
+
 class SchemaFields {
  public:
   using Json = nlohmann::ordered_json;
@@ -113,6 +116,9 @@ class SchemaFields {
       Bytes size;
       return {{"anyOf", Json::array({Json{{"enum", accepted.names}}, schema_of(size)})}};
     }
+    if (accepted.or_else == OneOf::Or::patch_release)
+      return {{"anyOf", Json::array({Json{{"enum", accepted.names}},
+                                     Json{{"type", "string"}, {"pattern", kPatchRelease}}})}};
     Json words = accepted.names;
     if (std::find(words.begin(), words.end(), "yes") != words.end())
       words.insert(words.end(), {true, false});

@@ -7,9 +7,28 @@
 #include <cstring>
 
 #include "input/files.hpp"
+#include "input/holds.hpp"
 #include "input/text_stream.hpp"
 
 namespace foreduce {
+namespace {
+
+/// What `others` say of a word; null: nothing.
+const std::string* said_of(const std::string& word,
+                           const std::vector<std::pair<std::string, std::string>>& others) {
+  const auto at =
+      std::find_if(others.begin(), others.end(), [&](const auto& o) { return o.first == word; });
+  return at == others.end() ? nullptr : &at->second;
+}
+
+/// Of a word that is not accepted: what is known of it, else the nearest of those that are.
+std::string hint_for(const std::string& word, const std::vector<std::string>& accepted,
+                     const std::vector<std::pair<std::string, std::string>>& others) {
+  const std::string* said = said_of(word, others);
+  return said ? *said : suggest(word, accepted);
+}
+
+}  // namespace
 
 void FieldReader::finish() {
   if (node_.kind != YamlNode::Kind::map) {
@@ -19,7 +38,7 @@ void FieldReader::finish() {
   }
   for (const auto& entry : node_.entries)
     if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
-      file_.problem(entry.mark, join(entry.key), kNoSuchKey, suggest(entry.key, known_));
+      file_.problem(entry.mark, join(entry.key), kNoSuchKey, hint_for(entry.key, known_, hints_));
 }
 
 void FieldReader::sources(const char* key) {
@@ -179,6 +198,11 @@ void FieldReader::read_size_range(const YamlNode& node, std::vector<Bytes>& into
     in_limits(node, path, end, limits, kMostOf<Bytes>, node.text, UnitsOf<Bytes>::table);
 }
 
+bool FieldReader::is_bare_list(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::scalar && node.text.find(',') != std::string::npos &&
+         !names_file(node.text);
+}
+
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {
   if (!scalar(node, path, "yes or no")) return;
   const std::string text = cited(node, path, Sourced::index);
@@ -188,9 +212,18 @@ void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string&
 }
 
 /// What begins with a digit is meant as a number: what is wrong with it is said of numbers.
-bool FieldReader::read_number_in_place(const YamlNode& node, const std::string& path,
-                                       const OneOf& accepted) {
-  if (node.text.find_first_of("0123456789") != 0) return false;
+bool FieldReader::read_number_in_place(const YamlNode& node, std::string& into,
+                                       const std::string& path, const OneOf& accepted) {
+  constexpr const char* kDigits = "0123456789";
+  if (node.text.find_first_of(kDigits) != 0) return false;
+  if (accepted.or_else == OneOf::Or::patch_release) {
+    const auto dot = node.text.rfind('.');
+    const std::string release = node.text.substr(0, dot);
+    const bool patched = holds(accepted.names, release) && dot + 1 < node.text.size() &&
+                         node.text.find_first_not_of(kDigits, dot + 1) == std::string::npos;
+    if (patched) into = release;
+    return patched;
+  }
   if (accepted.or_else == OneOf::Or::size) {
     Bytes size;
     read(node, size, path);
@@ -213,10 +246,10 @@ void FieldReader::read_word(const YamlNode& node, std::string& into, const std::
       std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end())
     return;
   if (accepted->or_file && names_file(into)) return;
-  if (accepted->or_else != OneOf::Or::nothing && read_number_in_place(node, path, *accepted))
+  if (accepted->or_else != OneOf::Or::nothing && read_number_in_place(node, into, path, *accepted))
     return;
   file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into),
-                suggest(into, accepted->names));
+                hint_for(into, accepted->names, accepted->others));
 }
 
 }  // namespace foreduce

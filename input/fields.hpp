@@ -9,10 +9,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "input/units.hpp"
 #include "input/words.hpp"
@@ -49,9 +51,12 @@ struct OneOf {
   const char* noun = "value";
   std::vector<std::string> names;
   bool or_file = false;  ///< also "./path/to/file.yaml"
-  /// What else is accepted: a whole number from 1 on, or a size with its unit.
-  enum class Or : std::uint8_t { nothing, whole_number, size };
+  /// What else is accepted: a whole number from 1 on, a size with its unit, or a release with its
+  /// patch number ("2.20.5" for 2.20), which is read as the release.
+  enum class Or : std::uint8_t { nothing, whole_number, size, patch_release };
   Or or_else = Or::nothing;
+  /// Words that are not accepted, and what is said of them: what is meant by them here, or why not.
+  std::vector<std::pair<std::string, std::string>> others = {};
 };
 /// The words of an enum (input/words.hpp), for a field of that type.
 template <HasWords E>
@@ -123,6 +128,10 @@ class FieldReader {
   /// A map of names to texts, by which the numbers of the file cite their sources: a name that is
   /// cited must be there, and one that is there be cited. Call once, after all numbers.
   void sources(const char* key);
+  /// Says what is meant by keys that are none here, as other programs have them.
+  void hint(std::initializer_list<const char*> keys, const char* meant) {
+    for (const char* key : keys) hints_.emplace_back(key, meant);
+  }
   bool has(const char* key) const { return node_.find(key) != nullptr; }
   /// Reports keys that nobody asked for, or that this is no map. Call once, last.
   void finish();
@@ -177,10 +186,13 @@ class FieldReader {
     return node.kind == YamlNode::Kind::scalar &&
            (node.text.find("..") != std::string::npos || node.text.find(':') != std::string::npos);
   }
+  /// Whether it is meant as a list, which has brackets: "4,8".
+  static bool is_bare_list(const YamlNode& node);
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
   void read_word(const YamlNode& node, std::string& into, const std::string& path,
                  const OneOf* accepted);
-  bool read_number_in_place(const YamlNode& node, const std::string& path, const OneOf& accepted);
+  bool read_number_in_place(const YamlNode& node, std::string& into, const std::string& path,
+                            const OneOf& accepted);
 
   template <class T, class... Rule>
   void read(const YamlNode& node, T& into, const std::string& path, const Rule&... rule) {
@@ -198,6 +210,9 @@ class FieldReader {
         if (node.items.empty())
           file_.problem(node.mark, path, "the list is empty; give at least one value");
         for (const YamlNode& item : node.items) read_values(item, into, path, rule...);
+      } else if (is_bare_list(node)) {
+        file_.problem(node.mark, path, "'" + node.text + "' is no single value",
+                      "a list has brackets: [" + node.text + "]");
       } else {
         read_values(node, into, path, rule...);
       }
@@ -271,6 +286,7 @@ class FieldReader {
   std::string path_;
   Keys keys_;
   std::vector<std::string> known_;
+  std::vector<std::pair<std::string, std::string>> hints_;  // of other keys
 };
 
 /// What is said of an unknown key.

@@ -108,10 +108,13 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return text;
   };
+  // EC2's types of another letter are other things: trn1.32xlarge is no c6in.32xlarge.
+  const bool ec2_type = word.ends_with("xlarge") || word.ends_with(".metal");
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& k : known)
-    if (const auto d = edit_distance(lower(word), lower(k)); d < least) {
+    if (const auto d = edit_distance(lower(word), lower(k));
+        d < least && (!ec2_type || lower(word).front() == lower(k).front())) {
       least = d;
       best = k;
     }

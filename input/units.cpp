@@ -49,8 +49,16 @@ const Unit UnitsOf<DollarsPerHour>::table[] = {
 const Unit UnitsOf<Count>::table[] = {
     {"", 1},    {"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12},
     {"k", 1e3}, {"M", 1e6},        {"B", 1e9},       {"T", 1e12},      {nullptr, 0}};
-const Unit UnitsOf<Dollars>::table[] = {
-    {"USD", 1}, {"$", 1}, {"dollars", 1, false}, {"$k", 1e3, false}, {nullptr, 0}};
+const Unit UnitsOf<Dollars>::table[] = {{"USD", 1},
+                                        {"$", 1},
+                                        {"dollars", 1, false},
+                                        {"$k", 1e3, false},
+                                        {"$M", 1e6, false},
+                                        {"k USD", 1e3, false},
+                                        {"M USD", 1e6, false},
+                                        {"thousand USD", 1e3, false},
+                                        {"million USD", 1e6, false},
+                                        {nullptr, 0}};
 
 std::string spellings(const Unit* table) {
   std::string all;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "input/field_schema.hpp"
 #include "input/text_stream.hpp"
 #include "scenarios/report/report.hpp"
 
@@ -96,7 +97,7 @@ std::string type_words(const Json& schema) {
         units.replace(sign, 3, "$");
       return units == ":1" ? "`4:1`" : units == "%" ? "a percentage" : "a quantity in " + units;
     }
-    return "`./file.yaml`";
+    return pattern == kPatchRelease ? "one with its patch number, as `2.20.5`" : "`./file.yaml`";
   }
   return type == "string"   ? "a text"
          : type == "array"  ? "a list"

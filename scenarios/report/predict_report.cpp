@@ -305,6 +305,14 @@ std::string explanations(const Json& report, const View& view) {
   return text + wrapped(engine_line(report), view, 2);
 }
 
+/// GPUs of a sharding group, where there are several groups; of a point whose GPUs cannot be
+/// divided what was asked for.
+Json hybrid_report(const Prediction& p) {
+  if (!p.hybrid.empty()) return Json(p.hybrid);
+  const bool several = p.sharding.sharding != Sharding::none && p.sharding.replicas > 1;
+  return several ? Json(p.sharding.shard_ranks) : Json();
+}
+
 /// What the point is, without an answer.
 Json asked_report(const Prediction& p) {
   return {{"point", p.number},
@@ -327,10 +335,9 @@ Json asked_report(const Prediction& p) {
           {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
           {"segments", p.segments},
           {"sharding", name_of(p.sharding.sharding)},
-          {"hybrid", p.sharding.sharding != Sharding::none && p.sharding.replicas > 1
-                         ? Json(p.sharding.shard_ranks)
-                         : Json()},
+          {"hybrid", hybrid_report(p)},
           {"tensor_parallel", p.sharding.tensor},
+          {"context_parallel", p.sharding.context},
           {"pipeline", p.sharding.stages},
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
@@ -357,7 +364,6 @@ Json point_report(const Prediction& p, Cost cost) {
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
   j["model_flops_utilisation"] = p.mfu > 0 ? Json(p.mfu) : Json();
-            {"context_parallel", p.sharding.context},
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();
@@ -371,13 +377,13 @@ Json point_report(const Prediction& p, Cost cost) {
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
   j["bottleneck_utilisation"] = p.bottleneck_utilisation;
   j["buckets"] = p.step.buckets.size();
+  if (!p.nodes_as.empty()) j["all_nodes_simulated_as"] = p.nodes_as;
   j["pipeline_bubble_s"] = p.step.bubble.value;
   j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
-  if (!p.nodes_as.empty()) j["all_nodes_simulated_as"] = p.nodes_as;
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
   j["peak_memory_bytes"] = p.memory.peak().value;
   j["memory_by"] = memory_report(p.memory);

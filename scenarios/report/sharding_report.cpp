@@ -73,9 +73,10 @@ std::string strategy_words(const Json& p) {
   if (words.empty() || words == "none") words = "ddp";
   if (const double group = number_or(p, "hybrid", 0); group > 0)
     words += fmt::format("/{:.0f}", group);
+  else if (const std::string asked = text_or(p, "hybrid"); !asked.empty()) words += "/" + asked;
   for (const auto& [key, word] : {std::pair("tensor_parallel", "tp"),
-                                  {"pipeline", "pp"},
                                   {"context_parallel", "cp"},
+                                  {"pipeline", "pp"},
                                   {"virtual_pipeline", "vp"},
                                   {"expert_parallel", "ep"}})
     if (const double n = number_or(p, key, 1); n > 1) words += fmt::format(" {}{:.0f}", word, n);

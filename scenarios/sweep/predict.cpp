@@ -170,6 +170,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
     if (c.cluster) p.sharding = plan_of(strategy, workload_, p.precision, c.nodes, p.gpus);
   } catch (const InputError& e) {
     note_error(job, e);
+    p.hybrid = strategy.hybrid;
   }
   p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, p.sharding)
                                                  : workload_.gradient.values[at[kGradientAxis]];
@@ -180,9 +181,14 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   const std::int64_t split = p.accumulation,
                      each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * gpus);
   p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / each));
-  if (p.error.empty() && p.accumulation * each != split)
-    p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}",
-                          split, p.batch_per_gpu, counted(gpus, "GPU"));
+  if (p.error.empty() && p.accumulation * each != split) {
+    const std::int64_t fewer = split / each * each;
+    p.error =
+        fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}; {}{} can",
+                    split, p.batch_per_gpu, counted(gpus, "GPU"),
+                    fewer > 0 ? fmt::format("{} and ", fewer) : "", fewer + each);
+    job.key = "workload.global_batch";
+  }
 }
 
 /// Which strategies divide the GPUs of a case as one before them does.
@@ -274,11 +280,11 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
       StepCollectives::Types{job.point.parameter_type(), element_type(job.point.gradient)}, c,
       context());
   sharded.compute_shares = sharded.collectives->compute_shares(share_beside);
+  job.point.nodes_as = sharded.collectives->nodes_as();
   StepInput on_one_node = job.step;
   on_one_node.slowest = job.on_one_node.slowest;
   ask_one_node(job.point, sharded, c, on_one_node, memory, {method, context(), share_beside});
   job.questions = sharded.questions();
-  job.point.nodes_as = sharded.collectives->nodes_as();
   job.fresh = batch_.size() > known;
 }
 

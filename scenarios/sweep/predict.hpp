@@ -82,6 +82,7 @@ struct Prediction {
   std::string compute_source;
   bool compute_measured = false;
   ShardingPlan sharding;  ///< how the model's state is spread
+  std::string hybrid;     ///< sharding groups that were asked for, where GPUs cannot be divided so
   MemoryBy memory;        ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
   double trainable = 1;  ///< see Workload
@@ -92,8 +93,8 @@ struct Prediction {
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
   std::vector<TracedCollective> traced;  ///< of each kind and size, if the point is recorded
-  /// Of the fastest point, by the collective that `bottleneck` is of.
   std::string nodes_as;  ///< of a sharded step on unequal nodes, see StepCollectives::nodes_as()
+  /// Of the fastest point, by the collective that `bottleneck` is of.
   std::shared_ptr<const ClusterLoads> loads;
 
   /// All that the point is, but for who runs its collectives.

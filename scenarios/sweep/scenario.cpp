@@ -155,7 +155,7 @@ void describe(Fields& f, GoalSpec& g) {
   f.optional("tokens", g.tokens,
              "The same in tokens, where the workload's sample is a number of tokens.");
   f.optional("deadline", g.deadline, "Time in which training must end.");
-  f.optional("budget", g.budget, "What training may cost.");
+  f.optional("budget", g.budget, "What training may cost, e.g. 2500 USD, or 4M USD.");
   f.verify([&g](FieldReader& r) {
     if (g.samples && r.text_of("samples").ends_with("tokens"))
       r.problem("samples", "counts samples, not tokens", "tokens: " + r.text_of("samples"));
@@ -195,7 +195,7 @@ void describe(Fields& f, NcclSpec& n) {
              "On three and more nodes of p5 and later AWS's plugin chooses, "
              "whatever the release. Default: the newest that is known; on p3dn, the one that its "
              "profile was measured with.",
-             OneOf{"release", nccl_releases()});
+             OneOf{"release", nccl_releases(), false, OneOf::Or::patch_release});
   f.optional("algo", n.algo, "As NCCL_ALGO.", OneOf{"algorithm", nccl_algorithm_words()});
   f.optional("proto", n.proto, "As NCCL_PROTO.", one_of<NcclProtocol>("protocol"));
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",

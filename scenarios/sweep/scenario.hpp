@@ -34,11 +34,11 @@ struct UserRate {
   std::string precision_word() const { return precision ? to_text(*precision) : ""; }
 };
 
-/// Where the optimizer's states are; `cpu` is read, and refused as not modelled.
-enum class Offload : std::uint8_t { none, cpu };
+/// Where the optimizer's states are.
+enum class Offload : std::uint8_t { none };
 template <>
 struct EnumWords<Offload> {
-  static constexpr EnumWord<Offload> all[] = {{Offload::none, "none"}, {Offload::cpu, "cpu"}};
+  static constexpr EnumWord<Offload> all[] = {{Offload::none, "none"}};
 };
 
 struct WorkloadSpec {

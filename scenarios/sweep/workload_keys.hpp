@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string_view>
 
 #include "input/holds.hpp"
 #include "models/sharding.hpp"
@@ -57,7 +58,6 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "Whether tensor-parallel GPUs divide what is between matrices along the sequence too: "
              "as many bytes travel, and activations take less memory (Megatron-LM's "
              "--sequence-parallel, torchtitan). Default: no.");
-  f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
   f.optional("context_parallel", w.context_parallel,
              "GPUs that share each sequence, as neighbours behind those of tensor_parallel. Each "
              "has its part of all activations and all parameters, and gathers the keys and values "
@@ -65,6 +65,7 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "A sequence is cut into twice as many parts, so that causal attention is spread "
              "evenly. Default: 1.",
              Limits::between(1, 1024));
+  f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
              Limits::between(1, 1024));
   f.optional("virtual_pipeline", w.virtual_pipeline,
              "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
@@ -85,7 +86,13 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("sharding", w.sharding,
              "What GPUs share of a model's state: none (ddp), the optimizer's states (zero1), "
              "gradients too (zero2), parameters too (zero3, fsdp, full). Default: none.",
-             OneOf{"sharding", sharding_words()});
+             OneOf{"sharding",
+                   sharding_words(),
+                   false,
+                   OneOf::Or::nothing,
+                   {{"hsdp", "HSDP is sharding: fsdp with hybrid: node"},
+                    {"hpz", "hpZ is sharding: zero3 with hybrid: node"},
+                    {"mics", "MiCS is sharding: zero3 with hybrid: the size of a group"}}});
   f.optional("hybrid", w.hybrid,
              "GPUs that share one state, with an all-reduce of gradients between such groups: a "
              "number, node for those of a node (HSDP, MiCS, hpZ), or world for all. Default: "
@@ -113,20 +120,25 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("no_sync", w.no_sync,
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
-  f.optional("offload", w.offload, "Where the optimizer's states are. Default: none, on the GPU.",
-             one_of<Offload>("offload"));
+  OneOf offload = one_of<Offload>("place for the optimizer's states");
+  for (const char* word : {"cpu", "nvme"})
+    offload.others.emplace_back(
+        word,
+        "offload to the host is not modelled: nothing here was measured of optimizers on "
+        "its cores, nor of PCIe while they run\n  accepted: none");
+  f.optional("offload", w.offload,
+             "Where the optimizer's states are: on the GPU. Offload to the host is not modelled.",
+             offload);
   describe_model_groups(f, w);
   f.verify([&w](FieldReader& r) {
-    if (w.offload == Offload::cpu)
-      r.problem("offload",
-                "offload to the CPU is not modelled: nothing here was measured of optimizers on "
-                "the host's cores, nor of PCIe while they run");
     const auto& all = w.sharding.values;
     const bool shards = std::any_of(all.begin(), all.end(),
                                     [](const std::string& s) { return s != "none" && s != "ddp"; });
+    // world is what every strategy does, those that share nothing included.
+    const bool in_groups = w.hybrid.values != std::vector<std::string>{"world"};
     for (const char* key : {"hybrid", "units", "prefetch", "reshard_after_forward", "communicators",
                             "fp8_all_gather"})
-      if (r.has(key) && !shards)
+      if (r.has(key) && !shards && (key != std::string_view("hybrid") || in_groups))
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
     const auto& tensors = w.tensor_parallel.values;
     if (r.has("sequence_parallel") &&
@@ -147,6 +159,33 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
       r.problem("fp8_all_gather", "no sharding here gathers parameters for each block",
                 "sharding: zero3");
   });
+}
+
+/// Keys of Megatron-LM, torchtitan, DeepSpeed and Hugging Face's Trainer.
+inline void hint_other_keys(FieldReader& r) {
+  r.hint({"tp", "tp_degree", "tensor_parallel_degree", "tensor_parallel_size",
+          "tensor_model_parallel_size"},
+         "did you mean 'tensor_parallel'?");
+  r.hint({"cp", "cp_degree", "context_parallel_degree", "context_parallel_size"},
+         "did you mean 'context_parallel'?");
+  r.hint({"pp", "pp_degree", "pipeline_parallel", "pipeline_parallel_degree",
+          "pipeline_parallel_size", "pipeline_model_parallel_size"},
+         "did you mean 'pipeline'?");
+  r.hint({"vp", "vpp", "virtual_pipeline_parallel", "virtual_pipeline_model_parallel_size"},
+         "did you mean 'virtual_pipeline'?");
+  r.hint({"ep", "ep_degree", "expert_parallel_degree", "expert_parallel_size",
+          "expert_model_parallel_size"},
+         "did you mean 'expert_parallel'?");
+  r.hint({"sp", "sequence_parallel_size"}, "did you mean 'sequence_parallel'?");
+  r.hint({"gradient_accumulation", "gradient_accumulation_steps", "grad_accum", "micro_batches"},
+         "did you mean 'accumulation'?");
+  r.hint({"global_batch_size", "train_batch_size"}, "did you mean 'global_batch'?");
+  r.hint({"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+         "did you mean 'batch_per_gpu'?");
+  r.hint({"dp", "data_parallel", "data_parallel_size"},
+         "data parallelism takes all GPUs that the other ways leave: cluster.nodes says how many");
+  r.hint({"seq_len", "seq_length", "sequence", "sequence_length"},
+         "did you mean 'sample'? e.g. sample: 4096 tokens");
 }
 
 template <class Fields>
@@ -217,6 +256,7 @@ void describe(Fields& f, WorkloadSpec& w) {
              Limits::between(0, 0.5));
   describe_sharding(f, w);
   f.verify([](FieldReader& r) {
+    hint_other_keys(r);
     if (r.has("global_batch") && r.has("accumulation"))
       r.problem("accumulation",
                 "global_batch says how many micro-batches there are; give one of the two");

@@ -78,7 +78,7 @@ TEST(ShardingKeys, SayWhatIsWrong) {
   EXPECT_SAYS(error("sharding: zero3, hybrid: 0"), "hybrid");
   EXPECT_SAYS(error("sharding: zero3, units: 100 Mb"), "units");
   EXPECT_SAYS(error("sharding: zero3, units: blocks"), "did you mean 'block'?");
-  EXPECT_SAYS(error("sharding: zero3, offload: cpu"), "offload to the CPU is not modelled");
+  EXPECT_SAYS(error("sharding: zero3, offload: cpu"), "offload to the host is not modelled");
   EXPECT_SAYS(error("hybrid: 8"), "sharding is none");
   EXPECT_SAYS(error("recompute: selectiv"), "did you mean 'selective'?");
 }

@@ -1,0 +1,106 @@
+// What other programs call a thing: a scenario says what it is here, and suggests nothing else.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "input/problem.hpp"
+#include "scenarios/sweep/scenario.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/says.hpp"
+#include "topologies/machine.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+Scenario hinted(const std::string& keys, const std::string& rest = "") {
+  return parse_scenario("s.yaml", "name: x\nworkload: { model: llama3-8b, batch_per_gpu: 1, " +
+                                      keys + " }\ncluster: { instance: p5.48xlarge, nodes: 2 }\n" +
+                                      rest);
+}
+std::string hint_of(const std::string& keys, const std::string& rest = "") {
+  return error_of([&] { hinted(keys, rest); });
+}
+
+TEST(Hints, KeysOfOtherProgramsAreNamed) {
+  for (const auto& [key, meant] : {std::pair("tp", "tensor_parallel"),
+                                   {"cp", "context_parallel"},
+                                   {"context_parallel_degree", "context_parallel"},
+                                   {"pp", "pipeline"},
+                                   {"pipeline_parallel", "pipeline"},
+                                   {"vpp", "virtual_pipeline"},
+                                   {"ep", "expert_parallel"},
+                                   {"gradient_accumulation", "accumulation"},
+                                   {"gradient_accumulation_steps", "accumulation"},
+                                   {"global_batch_size", "global_batch"},
+                                   {"micro_batch_size", "batch_per_gpu"},
+                                   {"seq_len", "sample"}}) {
+    const std::string said = hint_of(std::string(key) + ": 2");
+    EXPECT_SAYS(said, std::string("s.yaml:2:"));
+    EXPECT_SAYS(said, "there is no such key here");
+    EXPECT_SAYS(said, "did you mean '" + std::string(meant) + "'?");
+  }
+  EXPECT_SAYS(hint_of("data_parallel: 8"), "cluster.nodes says how many");
+}
+
+TEST(Hints, WaysToShardAreSaidInTheWordsOfAScenario) {
+  EXPECT_SAYS(hint_of("sharding: hsdp"), "HSDP is sharding: fsdp with hybrid: node");
+  EXPECT_SAYS_NOT(hint_of("sharding: hsdp"), "did you mean");
+}
+
+// The schema offers what works.
+TEST(Hints, OffloadIsNoneAndCpuGetsTheReason) {
+  EXPECT_SAYS(hint_of("offload: cpu"), "offload to the host is not modelled");
+  EXPECT_EQ(hint_of("offload: none"), "(accepted)");
+  const nlohmann::json offload =
+      scenario_schema()["properties"]["workload"]["properties"]["offload"];
+  EXPECT_EQ(offload.at("enum"), nlohmann::json::array({"none"})) << offload;
+}
+
+TEST(Hints, AListHasBrackets) {
+  const std::string said = error_of(
+      [] { parse_scenario("s.yaml", "cluster: { instance: p5.48xlarge, nodes: '4,8' }"); });
+  EXPECT_SAYS(said, "'4,8' is no single value");
+  EXPECT_SAYS(said, "a list has brackets: [4,8]");
+}
+
+TEST(Hints, APatchReleaseOfNcclIsItsRelease) {
+  const auto version = [](const std::string& text) {
+    return hinted("precision: bf16", "allreduce: { nccl: { version: " + text + " } }")
+        .allreduce.nccl.version.values;
+  };
+  EXPECT_EQ(version("2.20.5"), std::vector<std::string>{"2.20"});
+  EXPECT_EQ(version("[2.20.5, 2.21]"), (std::vector<std::string>{"2.20", "2.21"}));
+  for (const char* none : {"2.99.1", "2.20.", "2.20.x", "2.20.5.1"})
+    EXPECT_SAYS(error_of([&] { version(none); }), "there is no release called");
+}
+
+TEST(Hints, ABudgetHasThousandsAndMillions) {
+  const auto budget = [](const std::string& text) {
+    return hinted("precision: bf16", "goal: { samples: 1 M, budget: " + text + " }")
+        .goal->budget->value;
+  };
+  EXPECT_EQ(budget("4M USD"), 4e6);
+  EXPECT_EQ(budget("$4M"), 4e6);
+  EXPECT_EQ(budget("250 k USD"), 250e3);
+  EXPECT_EQ(budget("1.5 million USD"), 1.5e6);
+}
+
+TEST(Hints, AFileUnderItsOtherEndingIsNamed) {
+  const TemporaryFolder folder;
+  folder.write("base.yaml", "name: x\n");
+  const auto missing = folder.path() / "base.yml";
+  EXPECT_SAYS(error_of([&] { YamlFile::load(missing); }), "base.yaml'?");
+  EXPECT_SAYS_NOT(error_of([&] { YamlFile::load(folder.path() / "other.yml"); }), "did you mean");
+}
+
+TEST(Hints, NoInstanceOfAnotherKindIsSuggested) {
+  EXPECT_EQ(nearest("trn1.32xlarge", machine_names()), "");
+  EXPECT_EQ(nearest("p4d.24xlrge", machine_names()), "p4d.24xlarge");
+  EXPECT_EQ(nearest("p5n.48xlarge", machine_names()), "p5.48xlarge");
+}
+
+}  // namespace
+}  // namespace foreduce
