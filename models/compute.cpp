@@ -36,6 +36,11 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 }
 
 namespace {
+/// A source with a remark on the time: before the publication, which stands behind ": ".
+std::string with_remark(const std::string& source, const std::string& remark) {
+  const std::size_t at = std::min(source.size(), source.find(": "));
+  return source.substr(0, at) + remark + source.substr(at);
+}
 Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
   const std::size_t changed = trained_elements(workload.elements(), workload.trainable);
@@ -369,6 +374,14 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
       rate == Precision::fp32 && b.gpu.bf16 ? " without tensor cores (tf32 uses them)" : "",
       share.because);
   if (!transferred && workload.estimate.fused_attention) add_scores(time, b);
+  // Attention's scores are what a sample takes beyond its tensors' products: of a million tokens
+  // some tens of times as much.
+  constexpr double kHardlyAny = 0.01;
+  if (const double linear = linear_share(workload, b.sample); linear < kHardlyAny)
+    time.source = with_remark(
+        time.source, fmt::format(" (doubtful, for a sample's train_gflop is {:.3g} times what its "
+                                 "tensors' products take)",
+                                 1 / linear));
   wait_for_launches(time, workload, Seconds{HUGE_VAL});
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
@@ -394,10 +407,10 @@ ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
       std::max(together(time.within.faster, std::max(c.fp8_within, (1 - halved / 2) / best)),
                c.fp8_programs),
       together(time.within.slower, c.fp8_within)};
-  time.source += fmt::format(
-      "; of bf16, of whose time FP8 halves {:.0f} % in PyTorch; NVIDIA's own programs, with "
-      "Transformer Engine, are up to {:.2g} times as fast",
-      100 * halved, c.fp8_programs);
+  time.source = with_remark(
+      time.source, fmt::format(" in bf16, of whose time FP8 halves {:.0f} % in PyTorch; NVIDIA's "
+                               "own programs are up to {:.2g} times as fast",
+                               100 * halved, c.fp8_programs));
   wait_for_launches(time, workload, in_bf16);  // FP8 launches no fewer kernels
   return time;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <utility>
 
 #include "input/cited_data.hpp"
 #include "input/field_text.hpp"
@@ -421,10 +422,14 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
     machine = with_counts(std::move(machine), file);
     machine.name = path.stem().string();
   }
-  const std::string base = machine.like;
+  const std::string base = machine.like,
+                    base_note = std::exchange(machine.note, {});  // of what may be otherwise here
   const std::optional<Gpu> base_gpu = machine.gpu;
   read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
   machine.like = base;
+  if (const std::string of = fmt::format("of {}: ", base);
+      machine.note.empty() && !base_note.empty())
+    machine.note = base_note.starts_with(of) ? base_note : of + base_note;
   if (machine.gpu && base_gpu) machine.gpu->altered = is_altered(*machine.gpu, *base_gpu);
   if (machine.nic.fabric && *machine.nic.fabric != NicFabric::efa && machine.nic.efa > 0) {
     // EFA is the other machine's; what this file says of its own cards stays.

@@ -97,6 +97,14 @@ std::string compare_answer(const Json& points, const View& view) {
   std::string text;
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
+    if (largest.value("ranks", 1) == 1) {
+      text += wrapped(fmt::format("On {} one rank has nobody to send to: {} takes {}, the cost of "
+                                  "starting it.",
+                                  cluster, winner_words(largest),
+                                  milliseconds(number_or(largest, "time_us", 0) * 1e-6)),
+                      view, 2);
+      continue;
+    }
     text += wrapped(
         fmt::format("On {} at {} {} {} {}: {:.1f} GB/s bus bandwidth, {} of what any {} could "
                     "reach; limited by {}.",

@@ -52,13 +52,14 @@ struct ChangeWords {
 
 /// By ChangeKind; "{}" is what it is about.
 ChangeWords words_of(ChangeKind kind) {
-  static constexpr std::array<ChangeWords, 13> kAll = {
+  static constexpr std::array<ChangeWords, 14> kAll = {
       {{"nic_bandwidth", "NICs twice as fast"},
        {"network_latency", "half the latency between nodes"},
        {"message_cost", "messages that cost NICs and hosts half"},
        {"nvlink_bandwidth", "NVLink twice as fast"},
        {"nvlink_latency", "half the latency of NVLink"},
        {"pcie_bandwidth", "PCIe twice as fast"},
+       {"nic_and_pcie_bandwidth", "NICs and PCIe twice as fast"},
        {"reduction", "reduction twice as fast"},
        {"oversubscription", "no oversubscription"},
        {"placement", "nodes packed under leaf switches"},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "scenarios/report/explain_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -202,6 +203,27 @@ std::string question_words(const Json& report) {
                      size_words(number_or(p, "bytes", 0)), where);
 }
 
+/// ", and by the network link nic0>network, which is as busy": links of other kinds than the one
+/// that limits the point's collective.
+std::string as_busy_words(const Json& report) {
+  const Json& point = report.at("point");
+  const std::string limits = text_or(point, "bottleneck_link");
+  std::string words;
+  for (const Json& c : report.at("collectives")) {
+    if (text_or(c, "bottleneck_link") != limits || !c.contains("links")) continue;
+    double most = 0;
+    for (const Json& l : c.at("links")) most = std::max(most, number_or(l, "utilisation", 0));
+    std::set<std::string> kinds{text_or(point, "bottleneck_kind")};
+    for (const Json& l : c.at("links"))
+      if (number_or(l, "utilisation", 0) >= kAsBusy * most &&
+          kinds.insert(text_or(l, "kind")).second)
+        words += fmt::format(", and by the {} link {}, which is as busy", text_or(l, "kind"),
+                             text_or(l, "link"));
+    break;
+  }
+  return words;
+}
+
 std::string answer(const Json& report, const View& view) {
   const double time = number_or(report, "time_s", 0);
   std::string text = fmt::format("{} takes {}.", question_words(report), milliseconds(time));
@@ -215,9 +237,9 @@ std::string answer(const Json& report, const View& view) {
   if (!most.empty()) text += " Most of the critical path: " + most + ".";
   const Json& point = report.at("point");
   if (const std::string link = text_or(point, "bottleneck_link"); !link.empty())
-    text += fmt::format(" {} is limited by {}.",
+    text += fmt::format(" {} is limited by {}{}.",
                         point.contains("model") ? "The largest collective" : "It",
-                        bottleneck_words(point));
+                        bottleneck_words(point), as_busy_words(report));
   std::string out = wrapped(text, view, 2);
   const Json& changes = report.at("changes");
   if (changes.empty()) return out;

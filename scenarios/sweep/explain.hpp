@@ -69,6 +69,7 @@ enum class ChangeKind : std::uint8_t {
   nvlink_bandwidth,
   nvlink_latency,
   pcie_bandwidth,
+  nic_and_pcie_bandwidth,  ///< where both are as busy, one alone helps little
   reduction,
   oversubscription,
   placement,
@@ -77,6 +78,10 @@ enum class ChangeKind : std::uint8_t {
   gradient,
   compute
 };
+
+/// Links are as busy as the busiest from this part of its utilisation on: widths that data sheets
+/// give alike differ by so much in what they carry.
+inline constexpr double kAsBusy = 0.95;
 
 /// The point with one thing changed.
 struct WhatIf {

@@ -70,15 +70,20 @@ void scale(std::optional<Estimated<Q>>& number, double factor) {
   if (number) number->value = number->value * factor;
 }
 
+void double_nics(Machine& m) {
+  m.nic.bandwidth = m.nic.bandwidth * 2;
+  m.nic.baseline_bandwidth = m.nic.baseline_bandwidth * 2;
+}
+void double_pcie(Machine& m) {
+  if (!m.pcie) return;
+  m.pcie->bandwidth = m.pcie->bandwidth * 2;
+  m.pcie->uplink = m.pcie->uplink * 2;
+}
+
 /// What hardware and messages would have to be like.
 std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
   const auto network = [](Profile& p) -> LinkClass& { return p.of(PathClass::network); };
-  return {{ChangeKind::nic_bandwidth,
-           {[](Machine& m) {
-              m.nic.bandwidth = m.nic.bandwidth * 2;
-              m.nic.baseline_bandwidth = m.nic.baseline_bandwidth * 2;
-            },
-            {}}},
+  return {{ChangeKind::nic_bandwidth, {double_nics, {}}},
           {ChangeKind::network_latency,
            {[](Machine& m) { m.nic.latency = m.nic.latency / 2; },
             [network](Profile& p) { scale(network(p).latency, 0.5); }}},
@@ -106,11 +111,11 @@ std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
               scale(p.of(PathClass::nvlink).latency, 0.5);
               for (Protocol& protocol : p.protocols) scale(protocol.hop, 0.5);
             }}},
-          {ChangeKind::pcie_bandwidth,
+          {ChangeKind::pcie_bandwidth, {double_pcie, {}}},
+          {ChangeKind::nic_and_pcie_bandwidth,
            {[](Machine& m) {
-              if (!m.pcie) return;
-              m.pcie->bandwidth = m.pcie->bandwidth * 2;
-              m.pcie->uplink = m.pcie->uplink * 2;
+              double_nics(m);
+              double_pcie(m);
             },
             {}}},
           {ChangeKind::reduction,
@@ -193,8 +198,23 @@ bool uses(const ClusterLoads& loads, LinkKind kind) {
                      [kind](const LinkLoad& l) { return l.kind == kind; });
 }
 
+/// Whether links of both kinds are about as busy, so that neither alone is what limits.
+bool as_busy(const ClusterLoads& loads, LinkKind one, LinkKind other) {
+  const auto most = [&](LinkKind kind) {
+    double busiest = 0;
+    for (const LinkLoad& l : loads.loads)
+      if (l.kind == kind) busiest = std::max(busiest, l.utilisation);
+    return busiest;
+  };
+  return std::min(most(one), most(other)) >= kAsBusy * std::max(most(one), most(other)) &&
+         most(one) > 0;
+}
+
 void change_machines(Changes& changes, const ClusterLoads& loads) {
   for (const auto& [kind, change] : changes_of_machines()) {
+    if (kind == ChangeKind::nic_and_pcie_bandwidth &&
+        !as_busy(loads, LinkKind::network, LinkKind::pcie))
+      continue;
     const bool network = kind == ChangeKind::nic_bandwidth || kind == ChangeKind::network_latency ||
                          kind == ChangeKind::message_cost,
                nvlink = kind == ChangeKind::nvlink_bandwidth || kind == ChangeKind::nvlink_latency;

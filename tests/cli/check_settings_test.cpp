@@ -131,5 +131,17 @@ TEST(CheckSettings, ARunThatIsFasterThanAnEarlierOneIsNoRiddle) {
   EXPECT_SAYS_NOT(r.out, "is that the instance type");
 }
 
+// nccl-tests prints two digits of a bandwidth: "0.0000" had four.
+TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
+  const TemporaryFolder folder;
+  const Result table = foreduce_says(
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 8B:1GiB:x8 --format "
+      "nccl-tests");
+  const Result r = foreduce_says("check " + folder.write("run.log", table.out).string() +
+                                 " --instance p4d.24xlarge --wide");
+  EXPECT_SAYS(r.out, "0.00");
+  EXPECT_SAYS_NOT(r.out, "0.0000");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -204,6 +204,14 @@ TEST(Compare, TakesSomeOfANodesGpus) {
   EXPECT_EQ(foreduce_says(ask + "--gpus-per-node 0").status, 2);
 }
 
+// "0.0 GB/s bus bandwidth, 0 % of what any all-reduce could reach" was no answer.
+TEST(Compare, SaysThatOneRankSendsNothing) {
+  const Result r = foreduce_says(
+      "compare --instance p4d.24xlarge --nodes 1 --gpus-per-node 1 --algorithm nccl --sizes 1GiB");
+  EXPECT_SAYS(r.out, "On 1 x p4d.24xlarge (1 GPU) one rank has nobody to send to: nccl");
+  EXPECT_SAYS_NOT(r.out, "could reach");
+}
+
 // Eight and four GPUs on two nodes: twelve ranks, and the smaller node's price is whole.
 TEST(Compare, TakesUnequalPartsOfEqualNodes) {
   const TemporaryFolder folder;

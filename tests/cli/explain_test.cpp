@@ -206,5 +206,17 @@ TEST(Explain, NamesTheCollectiveThatWasAskedFor) {
   EXPECT_EQ(json_of(asked)["collectives"][0]["kind"], "all_gather");
 }
 
+// NICs and PCIe links of p4d are as wide: the answer named one of the two, and neither alone helps.
+TEST(Explain, NamesAllLinksThatAreAsBusy) {
+  const std::string asked = "explain --instance p4d.24xlarge --nodes 4 --size 1GiB";
+  EXPECT_SAYS(foreduce_says(asked).out, "which is as busy");
+  const json report = json_of(asked);
+  const json both = change_of(report, "NICs and PCIe twice as fast"),
+             nics = change_of(report, "NICs twice as fast");
+  ASSERT_TRUE(both.is_object());
+  EXPECT_GT(both.at("saved_share"), 0.4);
+  EXPECT_LT(nics.at("saved_share"), 0.1);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -50,6 +50,23 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
       "estimate, 33 % of 989 TFLOPS: measured 44 % on A100 at batch 32, 43 % on V100 at batch 8");
 }
 
+// The peak beside it is that of the estimate, which is of bf16.
+TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
+  const Workload llama = Workloads().load("llama3-8b");
+  const ComputeTime fp8 = compute_time(llama, *ec2("p5.48xlarge")->gpu, "fp8", "8192 tokens", 1);
+  EXPECT_SAYS(fp8.source, "estimate, 44 % of 989 TFLOPS in bf16, of whose time FP8 halves 32 %: ");
+}
+
+// 500,000 times what the tensors take was taken without a word.
+TEST(ComputeTime, IsDoubtfulWhereASampleTakesFarMoreThanItsTensors) {
+  Workload w = Workloads().load("llama3-8b");
+  const Gpu& gpu = *ec2("p5.48xlarge")->gpu;
+  EXPECT_SAYS_NOT(compute_time(w, gpu, "bf16", "8192 tokens", 1).source, "doubtful");
+  w.variants[0].train_gflop *= 1000;
+  EXPECT_SAYS(compute_time(w, gpu, "bf16", "8192 tokens", 1).source,
+              "times what its tensors' products take): ");
+}
+
 // Estimates of two precisions knew nothing of each other: TF32 took 3.7 times as long as fp32.
 TEST(ComputeTime, IsNoLongerInANarrowerPrecision) {
   const Workloads all;

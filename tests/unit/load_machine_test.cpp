@@ -89,6 +89,15 @@ TEST(LoadMachine, StartsFromAnother) {
   EXPECT_EQ(load_machine(grandchild).type(), "p4d.24xlarge");
   EXPECT_EQ(load_machine(grandchild).name, "ours");
   EXPECT_EQ(load_machine(grandchild).bases.size(), 2u);
+  // What the other's note says may be otherwise here.
+  const auto noted = folder.write("noted.yaml", "like: p4d.24xlarge\nnote: cards of 5 us\n");
+  for (const char* name : {"faster.yaml", "fastest.yaml"})
+    EXPECT_EQ(load_machine(folder.write(name, name == std::string("faster.yaml")
+                                                  ? "like: ./noted.yaml\n"
+                                                  : "like: ./faster.yaml\n"))
+                  .note,
+              "of p4d.24xlarge: cards of 5 us");
+  EXPECT_EQ(load_machine(noted).note, "cards of 5 us");
 
   const auto error = [&](const std::string& text) {
     return error_of([&] { load_machine(folder.write("bad.yaml", text)); });
