@@ -195,6 +195,20 @@ class Builder {
     Stream kind;
     Elements elements;
   };
+  /// Keys and values, and in backward their gradients. Backward gathers for itself, and before that
+  /// where it computes forward again.
+  std::vector<Travel> context_travels(std::size_t slot) const {
+    std::vector<Travel> all;
+    const ModelUnit& unit = unit_of(slot);
+    if (unit.root || plan_.context == 1) return all;
+    const bool backward = slots_[slot].backward;
+    const auto blocks = static_cast<std::size_t>(unit.blocks);
+    all.assign(blocks * static_cast<std::size_t>(backward ? in_.passes_in_backward : 1),
+               {Stream::context_all_gather, in_.keys_and_values});
+    if (backward)
+      all.insert(all.end(), blocks, {Stream::context_reduce_scatter, in_.keys_and_values});
+    return all;
+  }
   /// What a slot's activations travel for, in order: computing waits for each.
   std::vector<Travel> travels(std::size_t slot) const {
     const ModelUnit& unit = unit_of(slot);
@@ -205,35 +219,48 @@ class Builder {
       all.insert(all.end(), static_cast<std::size_t>(passes * times), travel);
     };
     const int dense = unit.blocks - unit.expert_blocks;
-    // Backward gathers for itself, and before that where it computes forward again.
-    if (plan_.context > 1) add(unit.blocks, {Stream::context_all_gather, in_.keys_and_values});
     if (plan_.tensor > 1) add(unit.blocks + dense, {Stream::tensor, in_.block_output});
     if (plan_.expert > 1) add(2 * unit.expert_blocks, {Stream::exchange, in_.exchanged});
     if (plan_.tensor > 1) add(unit.expert_blocks, {Stream::tensor, in_.experts_output});
-    if (plan_.context > 1 && slots_[slot].backward)
-      all.insert(all.end(), static_cast<std::size_t>(unit.blocks),
-                 {Stream::context_reduce_scatter, in_.keys_and_values});
     return all;
   }
 
   /// A slot's arithmetic, in parts between its activations' travels.
   void compute(std::size_t slot) {
     const bool backward = slots_[slot].backward;
-    const Seconds takes =
+    Seconds takes =
         (backward ? in_.backward : in_.forward) * (in_.slowest * unit_of(slot).share * share_);
     const Purpose purpose{backward ? Work::backward : Work::forward, slots_[slot].unit};
-    const std::vector<Travel> all = travels(slot);
+    std::vector<Travel> all = context_travels(slot);
+    if (!all.empty() && plan_.context_communication == ContextCommunication::ring) {
+      compute_beside(std::exchange(all, {}), unit_of(slot), takes * in_.attention, purpose);
+      takes = takes * (1 - in_.attention);
+    }
+    const std::vector<Travel> others = travels(slot);
+    all.insert(all.end(), others.begin(), others.end());
     if (all.empty()) {
-      add(Stream::compute, takes, {}, purpose);
+      add(Stream::compute, takes, awaited_travel(), purpose);
       return;
     }
     for (const Travel& travel : all) {
-      std::vector<TaskId> after;
-      if (travel_) after.push_back(*travel_);
       const TaskId part =
-          add(Stream::compute, takes / static_cast<double>(all.size()), std::move(after), purpose);
+          add(Stream::compute, takes / static_cast<double>(all.size()), awaited_travel(), purpose);
       travel_ = collective(travel.kind, travel.elements, unit_of(slot), {part});
     }
+  }
+
+  /// The last travel that computing has not waited for yet.
+  std::vector<TaskId> awaited_travel() {
+    return travel_ ? std::vector{*std::exchange(travel_, std::nullopt)} : std::vector<TaskId>{};
+  }
+
+  /// Computing, and travels beside it that begin with it; what is computed next waits for both.
+  void compute_beside(const std::vector<Travel>& travels, const ModelUnit& unit, Seconds takes,
+                      const Purpose& purpose) {
+    const TaskId begin = add(Stream::compute, Seconds{0}, awaited_travel());
+    add(Stream::compute, takes, {}, purpose);
+    for (const Travel& travel : travels)
+      travel_ = collective(travel.kind, travel.elements, unit, {begin});
   }
 
   void sum_gradients(std::size_t slot) {
@@ -292,11 +319,15 @@ class Builder {
 
 /// A micro-batch passes all other stages before this one begins and after it ends. Of stages in
 /// parts a part of each is passed (Narayanan et al., SC21, section 2.2.2).
-Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& uses) {
+Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& uses,
+                  const Timeline& line) {
   if (in.plan.stages == 1) return Seconds{0};
   Seconds one = (in.forward + in.backward) * in.slowest;
   for (const CollectiveUse& use : uses)
-    if (computing_waits(use.kind)) one += use.time / in.accumulation;
+    if (computing_waits(use.kind, in.plan)) one += use.time / in.accumulation;
+  for (const Stream kind : {Stream::context_all_gather, Stream::context_reduce_scatter})
+    if (!computing_waits(kind, in.plan))
+      one += line.delayed[static_cast<std::size_t>(kind)] / in.accumulation;
   return one * (in.other_stages / in.plan.parts);
 }
 
@@ -327,6 +358,7 @@ Stream queue_of(Stream kind, const ShardingPlan& plan) {
   switch (kind) {
     case Stream::expert_all_gather: return Stream::all_gather;
     case Stream::expert_all_reduce: return Stream::all_reduce;
+    case Stream::context_reduce_scatter: return Stream::context_all_gather;
     case Stream::reduce_scatter:
     case Stream::expert_reduce_scatter:
       return plan.communicators == Communicators::shared ? Stream::all_gather
@@ -335,9 +367,16 @@ Stream queue_of(Stream kind, const ShardingPlan& plan) {
   }
 }
 
-bool computing_waits(Stream kind) {
+bool carries_activations(Stream kind) {
   return kind == Stream::tensor || kind == Stream::pipeline || kind == Stream::exchange ||
          kind == Stream::context_all_gather || kind == Stream::context_reduce_scatter;
+}
+
+bool computing_waits(Stream kind, const ShardingPlan& plan) {
+  const bool of_context =
+      kind == Stream::context_all_gather || kind == Stream::context_reduce_scatter;
+  return carries_activations(kind) &&
+         !(of_context && plan.context_communication == ContextCommunication::ring);
 }
 
 bool carries_gradients(Stream kind) {
@@ -383,7 +422,7 @@ Step play_sharded_step(const ShardedStepInput& in, const CollectiveCosts& costs)
   step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
   step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
   step.collectives = builder.collectives();
-  step.bubble = bubble_of(in, step.collectives);
+  step.bubble = bubble_of(in, step.collectives, line);
   step.overhead = in.overhead;
   step.total = line.total + step.bubble + step.overhead;
   step.backward_end = line.end[builder.last_backward()] + step.bubble;

@@ -25,8 +25,12 @@ RankGroup group_of(Stream kind, const ShardingPlan& plan);
 /// for all of its all-gathers, and one for its reduce-scatters (FSDPCommContext).
 Stream queue_of(Stream kind, const ShardingPlan& plan);
 
-/// Whether computing waits for collectives of a kind, so that nothing is computed beside them.
-bool computing_waits(Stream kind);
+/// Whether collectives of a kind carry activations or their gradients.
+bool carries_activations(Stream kind);
+
+/// Whether computing waits for collectives of a kind, so that nothing is computed beside them: for
+/// those of activations, but for keys and values that go around a ring.
+bool computing_waits(Stream kind, const ShardingPlan& plan);
 
 /// Whether collectives of a kind sum parameters' gradients.
 bool carries_gradients(Stream kind);
@@ -54,6 +58,8 @@ struct ShardedStepInput {
   std::size_t experts_output = 0;   ///< elements of a tensor-parallel all-reduce behind experts
   std::size_t keys_and_values = 0;  ///< elements of a block's attention that GPUs which share
                                     ///< sequences gather
+  double attention = 0;  ///< attention's part of a block's arithmetic, beside which keys and values
+                         ///< go around a ring
   int passes_in_backward = 1;  ///< how often a block's activations travel in backward: twice where
                                ///< forward is computed again
   GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
@@ -87,7 +93,8 @@ struct CollectiveCosts {
 /// computing waits for both (GShard, arXiv 2006.16668, section 3; Megatron-LM's alltoall
 /// dispatcher). Where GPUs share sequences, each block's keys and values are gathered before its
 /// attention, forward and again backward, and their gradients are reduce-scattered; computing waits
-/// for all three (Llama 3, arXiv 2407.21783, section 3.3.2; that keys and values are gathered
+/// for all three, unless they go around a ring beside attention, which the rest of the block waits
+/// for (Llama 3, arXiv 2407.21783, section 3.3.2; that keys and values are gathered
 /// again: Megatron-LM, docs/source/api-guide/context_parallel.rst). An expert's parameters and
 /// gradients travel among the GPUs that have the same one, behind those of the rest of its unit. A
 /// pipeline's stage receives from its neighbours before each forward and each backward, and is idle

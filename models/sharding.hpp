@@ -52,6 +52,17 @@ struct EnumWords<Communicators> {
 /// MLSys 2023, section 4.2).
 enum class Sequence : std::uint8_t { whole, divided };
 
+/// How GPUs that share sequences come to all keys and values: by an all-gather before attention
+/// (Llama 3, arXiv 2407.21783, section 3.3.2; torchtitan's default), or part by part around a ring
+/// while attention computes with the parts before (Megatron-LM's default, cp_comm_type p2p; Ring
+/// Attention, arXiv 2310.01889).
+enum class ContextCommunication : std::uint8_t { all_gather, ring };
+template <>
+struct EnumWords<ContextCommunication> {
+  static constexpr EnumWord<ContextCommunication> all[] = {
+      {ContextCommunication::all_gather, "all_gather"}, {ContextCommunication::ring, "ring"}};
+};
+
 /// Which micro-batches of a step communicate their gradients.
 enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
 
@@ -63,6 +74,7 @@ struct ShardingPlan {
   int tensor = 1;       ///< GPUs that share each matrix
   int context = 1;      ///< GPUs that share each sequence, as neighbours behind those of a matrix
   Sequence sequence = Sequence::whole;
+  ContextCommunication context_communication = ContextCommunication::all_gather;
   int stages = 1;  ///< of the pipeline
   int parts = 1;   ///< into which each stage is cut, so that its GPUs take turns (interleaved 1F1B)
   int expert = 1;  ///< data-parallel GPUs that share a block's experts, as neighbours

@@ -70,6 +70,7 @@ struct WorkloadSpec {
   Axis<int> tensor_parallel{1}, context_parallel{1}, pipeline{1}, virtual_pipeline{1},
       expert_parallel{1};
   bool sequence_parallel = false;  ///< see Sequence
+  ContextCommunication context_communication = ContextCommunication::all_gather;
 };
 
 struct SwitchSpec {

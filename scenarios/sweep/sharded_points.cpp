@@ -18,6 +18,14 @@ double share_of(const std::vector<ModelUnit>& units) {
   for (const ModelUnit& u : units) share += u.share;
   return share;
 }
+/// Attention's part of a block's arithmetic: what a sample takes beyond its tensors' products,
+/// which belongs to blocks.
+double attention_share(const Workload& workload, const std::string& sample,
+                       const std::vector<ModelUnit>& units) {
+  double blocks = 0;
+  for (const ModelUnit& u : units) blocks += u.root ? 0 : u.share;
+  return blocks > 0 ? std::min(1.0, (1 - linear_share(workload, sample)) / blocks) : 0;
+}
 /// Of all elements of `all`, the part whose optimizer's step one GPU of the stage does.
 double optimized_share(const std::vector<ModelUnit>& stage, const std::vector<ModelUnit>& all,
                        const ShardingPlan& plan) {
@@ -165,6 +173,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
                     "pipeline could divide",
                     p.model));
   require_sequence(p);
+  in.attention = attention_share(workload, p.sample, units);
   in.keys_and_values = static_cast<std::size_t>(
       std::llround(keys_and_values(workload, p.sample, p.batch_per_gpu) / plan.tensor));
   add_exchanges(in, p, workload);

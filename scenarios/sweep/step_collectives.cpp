@@ -70,7 +70,7 @@ Method method_for(const Method& asked, Stream kind) {
   const Collective collective = collective_of(kind);
   Method method = asked;
   method.collective = collective;
-  if (asked.kind == MethodKind::ours && computing_waits(kind) &&
+  if (asked.kind == MethodKind::ours && carries_activations(kind) &&
       !find_algorithm(asked.algorithm->name, collective)) {
     method = method_named(std::string(usual_algorithm(collective).name), "", collective);
     method.profile = asked.profile;
@@ -116,7 +116,7 @@ int nodes_for_pair(const RankGroup& a, const RankGroup& b, int per_node, int nod
 /// pipeline's stages send passes while they wait.
 bool never_at_once(Stream a, Stream b, const ShardingPlan& plan) {
   return a == Stream::pipeline || b == Stream::pipeline || queue_of(a, plan) == queue_of(b, plan) ||
-         (computing_waits(a) && computing_waits(b));
+         (computing_waits(a, plan) && computing_waits(b, plan));
 }
 
 /// The group as it is among so many GPUs; nothing where it does not divide them.
@@ -286,7 +286,7 @@ PerStream StepCollectives::compute_shares(
   PerStream shares = for_all_streams(1);
   for (const Asked& one : asked_) {
     double& least = shares[static_cast<std::size_t>(one.kind)];
-    if (!computing_waits(one.kind))
+    if (!computing_waits(one.kind, plan_))
       for (const Candidate& c : one.candidates) least = std::min(least, share(c));
   }
   return shares;

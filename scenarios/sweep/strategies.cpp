@@ -88,6 +88,7 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
   plan.sequence = workload.sequence_parallel ? Sequence::divided : Sequence::whole;
   plan.communicators = workload.communicators;
+  plan.context_communication = workload.context_communication;
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == Precision::fp8)
     plan.gathered = Gathered::fp8;
   plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);

@@ -65,6 +65,11 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "A sequence is cut into twice as many parts, so that causal attention is spread "
              "evenly. Default: 1.",
              Limits::between(1, 1024));
+  f.optional("context_communication", w.context_communication,
+             "How GPUs that share sequences come to all keys and values: all_gather before "
+             "attention (Llama 3, torchtitan), or a ring beside attention (Megatron-LM's "
+             "cp_comm_type p2p). Default: all_gather.",
+             one_of<ContextCommunication>("way to share sequences"));
   f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
              Limits::between(1, 1024));
   f.optional("virtual_pipeline", w.virtual_pipeline,
@@ -78,6 +83,26 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
              "GPU has all.",
              Limits::between(1, 65536));
+}
+
+/// Keys of groups that there are none of.
+inline void check_model_groups(FieldReader& r, const WorkloadSpec& w) {
+  const auto several = [](int n) { return n > 1; };
+  const auto& tensors = w.tensor_parallel.values;
+  if (r.has("sequence_parallel") && std::none_of(tensors.begin(), tensors.end(), several))
+    r.problem("sequence_parallel", "this is of GPUs that share matrices, and tensor_parallel is 1",
+              "tensor_parallel: 8");
+  const auto& contexts = w.context_parallel.values;
+  if (r.has("context_communication") && std::none_of(contexts.begin(), contexts.end(), several))
+    r.problem("context_communication",
+              "this is of GPUs that share sequences, and context_parallel is 1",
+              "context_parallel: 8");
+  const auto& stages = w.pipeline.values;
+  const auto& parts = w.virtual_pipeline.values;
+  if (std::any_of(parts.begin(), parts.end(), several) &&
+      std::none_of(stages.begin(), stages.end(), several))
+    r.problem("virtual_pipeline", "this cuts a pipeline's stages, and pipeline is 1",
+              "pipeline: 4");
 }
 
 /// How the model's state is spread over GPUs.
@@ -140,19 +165,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
                             "fp8_all_gather"})
       if (r.has(key) && !shards && (key != std::string_view("hybrid") || in_groups))
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
-    const auto& tensors = w.tensor_parallel.values;
-    if (r.has("sequence_parallel") &&
-        std::none_of(tensors.begin(), tensors.end(), [](int t) { return t > 1; }))
-      r.problem("sequence_parallel",
-                "this is of GPUs that share matrices, and tensor_parallel is 1",
-                "tensor_parallel: 8");
-    const auto& stages = w.pipeline.values;
-    const auto& parts = w.virtual_pipeline.values;
-    const auto several = [](int n) { return n > 1; };
-    if (std::any_of(parts.begin(), parts.end(), several) &&
-        std::none_of(stages.begin(), stages.end(), several))
-      r.problem("virtual_pipeline", "this cuts a pipeline's stages, and pipeline is 1",
-                "pipeline: 4");
+    check_model_groups(r, w);
     if (w.fp8_all_gather && !holds(w.precision.values, Precision::fp8))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
     else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))

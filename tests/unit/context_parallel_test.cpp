@@ -87,6 +87,40 @@ TEST(ContextParallel, WaitsForKeysAndValues) {
   EXPECT_DOUBLE_EQ(played(step_of_context(1), times).total.value, 7);
 }
 
+// Around a ring keys and values travel beside attention, which is 0.5 of a block's 1 s forward and
+// 1 of its 2 s backward; what is left of them the rest of the block waits for.
+TEST(ContextParallel, HidesARingBesideAttention) {
+  ShardedStepInput in = step_of_context(4);
+  in.plan.context_communication = ContextCommunication::ring;
+  in.attention = 0.5;
+  const auto ring = [](double gather, double scatter) {
+    return std::map<Stream, double>{{Stream::context_all_gather, gather},
+                                    {Stream::context_reduce_scatter, scatter}};
+  };
+  EXPECT_DOUBLE_EQ(played(in, ring(0.4, 0.6)).total.value, 7);  // all are hidden
+  // Forward 0.1 s of each gather are left, backward 0.6 + 0.8 - 1 s.
+  const Step step = played(in, ring(0.6, 0.8));
+  EXPECT_DOUBLE_EQ(step.total.value, 7 + 2 * (0.1 + 0.4));
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 1);
+  in.plan.context_communication = ContextCommunication::all_gather;
+  EXPECT_DOUBLE_EQ(played(in, ring(0.6, 0.8)).total.value, 7 + 2 * (2 * 0.6 + 0.8));
+  EXPECT_TRUE(computing_waits(Stream::context_all_gather, in.plan));
+}
+
+// What of a ring is not hidden delays the stages behind as well.
+TEST(ContextParallel, LeavesAPipelinesBubbleWhatARingDoesNotHide) {
+  ShardedStepInput in = step_of_context(4);
+  in.plan.context_communication = ContextCommunication::ring;
+  in.plan.stages = 2;
+  in.other_stages = 1;
+  in.attention = 0.5;
+  const auto bubble = [&](double gather) {
+    return played(in, {{Stream::context_all_gather, gather}}).bubble.value;
+  };
+  EXPECT_DOUBLE_EQ(bubble(0.4), 6);
+  EXPECT_DOUBLE_EQ(bubble(0.7), 6 + 2 * 0.2);
+}
+
 /// Elements of keys and values of a token in a block.
 double keys_and_values_of_token(const char* model, double tokens) {
   const Workload w = Workloads().load(model);

@@ -80,6 +80,8 @@ TEST(ShardingKeys, SayWhatIsWrong) {
   EXPECT_SAYS(error("sharding: zero3, units: blocks"), "did you mean 'block'?");
   EXPECT_SAYS(error("sharding: zero3, offload: cpu"), "offload to the host is not modelled");
   EXPECT_SAYS(error("hybrid: 8"), "sharding is none");
+  EXPECT_SAYS(error("context_communication: ring"), "context_parallel is 1");
+  EXPECT_SAYS(error("context_parallel: 2, context_communication: rings"), "did you mean 'ring'?");
   EXPECT_SAYS(error("recompute: selectiv"), "did you mean 'selective'?");
 }
 
