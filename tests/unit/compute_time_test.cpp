@@ -53,7 +53,8 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
 // The peak beside it is that of the estimate, which is of bf16.
 TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
   const Workload llama = Workloads().load("llama3-8b");
-  const ComputeTime fp8 = compute_time(llama, *ec2("p5.48xlarge")->gpu, "fp8", "8192 tokens", 1);
+  const ComputeTime fp8 =
+      compute_time({llama, *ec2("p5.48xlarge")->gpu, Precision::fp8, "8192 tokens", 1});
   EXPECT_SAYS(fp8.source, "estimate, 44 % of 989 TFLOPS in bf16, of whose time FP8 halves 32 %: ");
 }
 
@@ -61,9 +62,9 @@ TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
 TEST(ComputeTime, IsDoubtfulWhereASampleTakesFarMoreThanItsTensors) {
   Workload w = Workloads().load("llama3-8b");
   const Gpu& gpu = *ec2("p5.48xlarge")->gpu;
-  EXPECT_SAYS_NOT(compute_time(w, gpu, "bf16", "8192 tokens", 1).source, "doubtful");
+  EXPECT_SAYS_NOT(compute_time({w, gpu, Precision::bf16, "8192 tokens", 1}).source, "doubtful");
   w.variants[0].train_gflop *= 1000;
-  EXPECT_SAYS(compute_time(w, gpu, "bf16", "8192 tokens", 1).source,
+  EXPECT_SAYS(compute_time({w, gpu, Precision::bf16, "8192 tokens", 1}).source,
               "times what its tensors' products take): ");
 }
 

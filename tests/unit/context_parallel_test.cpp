@@ -150,7 +150,7 @@ TEST(MemoryBy, ContextParallelDividesActivationsAlone) {
   MemoryQuestion q;
   q.workload = &w;
   q.sample = w.variants[0].sample;
-  q.precision = q.gradient = "bf16";
+  q.precision = q.gradient = Precision::bf16;
   const auto with = [&](int context, int tensor) {
     q.sharding = divide(64, Sharding::none, 0, tensor, 1, 1, context);
     return memory_of(q);
