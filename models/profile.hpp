@@ -93,10 +93,10 @@ struct Protocol {
   /// Bytes on the wire from which the gap is whole; it grows with the square root of the bytes up
   /// to there. Null: whole after every message.
   std::optional<Estimated<Bytes>> gap_whole_from;
-  /// For which a connection rests after a message of a ring on one node: the threads of a channel
-  /// signal and wait between two slices, and all channels do so at a time. Between nodes the fit of
-  /// the network's numbers contains it. Null: 0.
-  std::optional<Estimated<Seconds>> ring_gap;
+  /// For which a connection rests after a message on one node: the threads of a channel signal and
+  /// wait between two slices, and all channels do so at a time. What switches sum does not wait;
+  /// between nodes the fit of the network's numbers contains it. Null: 0.
+  std::optional<Estimated<Seconds>> gap_one_node;
   std::optional<Estimated<Bytes>>
       gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks
                  ///< the receiver first; null: after all

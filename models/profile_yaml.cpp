@@ -59,8 +59,8 @@ void describe(Fields& f, Protocol& p) {
   f.optional("proxy_rate", p.proxy_rate,
              "bytes on the wire a second that a host thread handles for one channel");
   f.optional("gap", p.gap, "for which a connection between nodes rests after a message");
-  f.optional("ring_gap", p.ring_gap,
-             "for which a connection rests after a message of a ring on one node");
+  f.optional("gap_one_node", p.gap_one_node,
+             "for which a connection rests after a message on one node");
   f.optional("gap_whole_from", p.gap_whole_from,
              "bytes on the wire from which the gap is whole; smaller messages rest as their root");
   f.optional("gap_from", p.gap_from, "bytes on the wire; it rests only after messages as long");

@@ -237,6 +237,35 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
 
 namespace {
 
+/// Bytes a second of all NICs.
+double network_of(const Machine& m) { return m.nic.bandwidth.value * m.nic.count; }
+
+/// The machines outside of EC2 that ship. Read once; see instance_type().
+const std::vector<Machine>& machines_outside() {
+  static const std::vector<Machine> all = [] {
+    std::vector<Machine> machines;
+    for (const std::string& name : machines_elsewhere()) machines.push_back(machine_named(name));
+    return machines;
+  }();
+  return all;
+}
+
+/// Whether such GPUs were measured over the fabric of a machine outside of EC2, but behind NICs of
+/// other bandwidths.
+bool has_other_nics(const Machine& machine) {
+  if (!machine.gpu || is_instance_type(machine.name)) return false;
+  bool known = false;
+  for (const Machine& m : machines_outside()) {
+    if (!m.gpu || m.fabric() != machine.fabric() ||
+        !have_same_links(family_of(*m.gpu), family_of(*machine.gpu)))
+      continue;
+    known = true;
+    const double a = network_of(m), b = network_of(machine);
+    if (std::abs(a - b) <= uncertainty_constants().alike * std::max(a, b)) return false;
+  }
+  return known;
+}
+
 /// What of a machine is otherwise than in the instance type that it says it is like, and whose
 /// measurements it therefore takes: "NICs", "NVLink"; empty: nothing that matters.
 std::string unlike_its_type(const Machine& machine) {
@@ -248,12 +277,11 @@ std::string unlike_its_type(const Machine& machine) {
     return std::abs(a - b) > alike * std::max(a, b);
   };
   std::vector<std::string> parts;
-  const auto network = [](const Machine& m) { return m.nic.bandwidth.value * m.nic.count; };
   const auto nvlink = [](const Machine& m) {
     return m.nvlink ? m.nvlink->bandwidth.value * m.nvlink->links : 0.0;
   };
   const auto pcie = [](const Machine& m) { return m.pcie ? m.pcie->bandwidth.value : 0.0; };
-  if (differ(network(machine), network(base))) parts.emplace_back("NICs");
+  if (differ(network_of(machine), network_of(base))) parts.emplace_back("NICs");
   if (differ(nvlink(machine), nvlink(base))) parts.emplace_back("NVLink");
   if (differ(pcie(machine), pcie(base))) parts.emplace_back("PCIe");
   return fmt::format("{}", fmt::join(parts, " and "));
@@ -288,6 +316,8 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
   if (const std::string parts = unlike_its_type(machine); !parts.empty())
     widen(u, inside, fmt::format("measured on {} with other {}", machine.like, parts));
+  else if (nodes > 1 && machine.nic.efa == 0 && has_other_nics(machine))
+    widen(u, inside, "measured with other NICs");
   if (lacks_nvlink(profile, machine))
     widen(u, inside, "measured on GPUs with NVLink, which these have not");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)

@@ -69,8 +69,8 @@ void MessageCosts::set_classes(const Sending& sending, const Protocol* protocol,
       cost.gap_whole_from =
           value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
       cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
-    } else if (protocol && sending.ring && layout.nodes == 1) {
-      cost.gap = value_or(protocol->ring_gap, Seconds{}).value;
+    } else if (protocol && layout.nodes == 1) {
+      cost.gap = value_or(protocol->gap_one_node, Seconds{}).value;
     }
     if (protocol) {
       const auto& inside = sending.ring && protocol->ring_hop ? protocol->ring_hop : protocol->hop;

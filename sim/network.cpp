@@ -157,9 +157,8 @@ void NetworkModel::start(Message* message) {
   // from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
   if (route.in_switch) wire = std::max(wire * costs_.in_switch, wire + route.switch_wire);
   const MessageCosts::Cost& cost = costs_.of(route.path_class);
-  message->gap = message->packed || wire < cost.gap_from
-                     ? 0
-                     : cost.gap * counted_part(wire, cost.gap_whole_from);
+  const bool rests = !message->packed && !route.in_switch && wire >= cost.gap_from;
+  message->gap = rests ? cost.gap * counted_part(wire, cost.gap_whole_from) : 0;
   const double hop = wire < cost.hop_from ? 0 : cost.hop * counted_part(wire, cost.hop_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + wire * cost.per_byte;
   const double takes = message->overhead + wire * cost.check_per_byte;

@@ -186,6 +186,22 @@ TEST(Sending, RingHopReplacesHopInRings) {
   EXPECT_NEAR(seconds() - as_tree, 14 * 2e-6, 1e-9);
 }
 
+// Eight GPUs: each connection carries 14 messages and rests between them for longer than a message
+// is on its way. Between nodes, and where switches sum, nothing rests.
+TEST(Sending, GapOneNodeHoldsUpMessagesOfOneNode) {
+  constexpr double kGap = 50e-6;
+  const Profile with = profile_with(protocol_with(number("gap_one_node", "50 us")));
+  const Profile without = profile_with(protocol_with(number("hop", "0 us")));
+  const auto seconds = [](const Profile& profile, const char* algorithm, int nodes) {
+    return simulated_seconds(algorithm, cluster_of(ec2("p5.48xlarge"), nodes), 16 * 64,
+                             sent_by(profile));
+  };
+  const double step = seconds(without, "ring", 1) / 14;
+  EXPECT_NEAR(seconds(with, "ring", 1), step + 13 * kGap, 1e-7);
+  EXPECT_EQ(seconds(with, "ring", 2), seconds(without, "ring", 2));
+  EXPECT_EQ(seconds(with, "nvls", 1), seconds(without, "nvls", 1));
+}
+
 TEST(Sending, AChainThatPassesLinesOnTakesAChannelsTimeOnce) {
   SimOptions options = sent_by(profile_with(protocol_with(number("channel_rate", "1 GB/s"))));
   const auto seconds = [&] { return simulated_seconds("ring", switched(2), 2 * kMiB, options); };

@@ -223,5 +223,46 @@ TEST(Uncertainty, IsWiderWhereAMachineIsUnlikeItsType) {
               "measured on p5.48xlarge with other NICs");
 }
 
+// One node has no network, and an H200 has an H100's links.
+TEST(Uncertainty, IsThatOfAnyMachineWithSuchGpusOnOneNode) {
+  const auto on = [](const char* name, int nodes, double bytes) {
+    const auto machine = std::make_shared<const Machine>(machine_named(name));
+    return uncertainty(Profiles().nearest_to(*machine), cluster_of(machine, nodes), Bytes{bytes},
+                       RunBy::library);
+  };
+  const double large = 1024 * kMiB;
+  for (const auto& [machine, measured] :
+       {std::pair("dgx-a100", "p4d.24xlarge"), std::pair("hgx-h200-ib", "p5.48xlarge")})
+    EXPECT_DOUBLE_EQ(on(machine, 1, large).spread, on(measured, 1, large).spread) << machine;
+  EXPECT_DOUBLE_EQ(on("hgx-h200-ib", 2, large).spread, on("hgx-h100-ib", 2, large).spread);
+  EXPECT_EQ(on("hgx-h200-ib", 2, large).reasons, Reasons{});
+}
+
+// As published ones were off by, which no fit had seen.
+TEST(Uncertainty, GoesBySizeForOtherCollectives) {
+  const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 2);
+  const Profile profile = Profiles().made_for("p5.48xlarge");
+  const auto spread = [&](double bytes) {
+    return uncertainty(profile, cluster, Bytes{bytes}, RunBy::library, Collective::all_gather)
+        .spread;
+  };
+  EXPECT_DOUBLE_EQ(spread(16 * kMiB), 1.9);
+  EXPECT_DOUBLE_EQ(spread(128 * kMiB), 1.55);
+  EXPECT_DOUBLE_EQ(spread(1024 * kMiB), 1.22);
+}
+
+// Half of a DGX A100's cards: over InfiniBand nobody measured that.
+TEST(Uncertainty, IsWiderBehindOtherCardsThanThoseMeasured) {
+  Machine machine = machine_named("dgx-a100");
+  const auto on = [](const Machine& m) {
+    return uncertainty(Profiles().nearest_to(m), cluster_of(std::make_shared<const Machine>(m), 2),
+                       Bytes{1024 * kMiB}, RunBy::library);
+  };
+  const Uncertainty usual = on(machine);
+  machine.nic.bandwidth = machine.nic.bandwidth / 2;
+  EXPECT_GT(on(machine).spread, usual.spread);
+  EXPECT_EQ(on(machine).reasons, Reasons{"measured with other NICs"});
+}
+
 }  // namespace
 }  // namespace foreduce
