@@ -66,10 +66,11 @@ void add_check(CLI::App& app, Action& action) {
       "check", "Judge whether a measured bandwidth is normal, and say what may be wrong.");
   const auto a = std::make_shared<Arguments>();
   command
-      ->add_option("logs", a->logs,
-                   "What all_reduce_perf, reduce_scatter_perf, all_gather_perf, broadcast_perf or "
-                   "alltoall_perf printed, or its JSON (-J), or the table of PyTorch's "
-                   "all_reduce_bench.py: files, or - for standard input.")
+      ->add_option(
+          "logs", a->logs,
+          "What all_reduce_perf, reduce_scatter_perf, all_gather_perf, broadcast_perf or "
+          "alltoall_perf printed, also as a table of Markdown or CSV, or its JSON (-J), or "
+          "the table of PyTorch's all_reduce_bench.py: files, or - for standard input.")
       ->required();
   command->add_option("--instance", a->question.instance,
                       "A machine of foreduce list instances, or ./file.yaml. Default: from the "

@@ -240,6 +240,8 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     return table_error(log, t, std::move(what), std::move(hint));
   };
   if (t.ranks == 1) throw one_rank_error(log, t);
+  if (t.gpu.starts_with("AMD "))
+    throw fail(fmt::format("{} run RCCL, and what is normal is known of NCCL alone", t.gpu), "");
   if (!t.conflicting_hosts.empty())
     throw fail(fmt::format("{}: runs that know nothing of each other write into this log",
                            t.conflicting_hosts),

@@ -333,6 +333,9 @@ TEST(Check, RefusesLogsWithoutClusterOrCollective) {
   EXPECT_SAYS(error("", 0), "p5e.48xlarge, p5en.48xlarge");
   log.tables[0].gpu = "GeForce";
   EXPECT_SAYS(error("", 0), "no instance type has 8 x GeForce");
+  log.tables[0].gpu = "AMD Instinct MI300X";
+  EXPECT_SAYS(error("hgx-h200-ib", 2), "AMD Instinct MI300X run RCCL");
+  log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
   log.tables[0].collective = "sendrecv";
   EXPECT_SAYS(error("p4d.24xlarge", 2),
               "this is a table of sendrecv, which is not judged\n"

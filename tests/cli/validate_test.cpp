@@ -120,12 +120,13 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   const json all = source("all"),
              others = source("all-gathers and all-to-alls, which no fit may use");
   ASSERT_FALSE(all.is_null() || others.is_null());
-  EXPECT_GE(all.at("from_1MiB").at("points"), 753);
-  EXPECT_GE(all.at("below_1MiB").at("points"), 748);
-  EXPECT_EQ(report.at("points").size(), 753u + 748u + 434u);
-  EXPECT_EQ(others.at("from_1MiB").at("points"), 343);
-  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.165);
-  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.145);
+  EXPECT_GE(all.at("from_1MiB").at("points"), 859);
+  EXPECT_GE(all.at("below_1MiB").at("points"), 772);
+  EXPECT_EQ(report.at("points").size(), 859u + 772u + 458u);
+  EXPECT_EQ(others.at("from_1MiB").at("points"), 364);
+  // All-to-alls of superbench-a100 alone are 84 % off.
+  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.17);
+  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.16);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.87);
 }
 

@@ -64,7 +64,7 @@ TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
 // 500,000 times what the tensors take was taken without a word.
 TEST(ComputeTime, IsDoubtfulWhereASampleTakesFarMoreThanItsTensors) {
   Workload w = Workloads().load("llama3-8b");
-  const Gpu& gpu = *ec2("p5.48xlarge")->gpu;
+  const Gpu gpu = *ec2("p5.48xlarge")->gpu;
   EXPECT_SAYS_NOT(compute_time({w, gpu, Precision::bf16, "8192 tokens", 1}).source, "doubtful");
   w.variants[0].train_gflop *= 1000;
   EXPECT_SAYS(compute_time({w, gpu, Precision::bf16, "8192 tokens", 1}).source,
