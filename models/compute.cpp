@@ -377,7 +377,8 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   // Attention's scores are what a sample takes beyond its tensors' products: of a million tokens
   // some tens of times as much.
   constexpr double kHardlyAny = 0.01;
-  if (const double linear = linear_share(workload, b.sample); linear < kHardlyAny)
+  if (const double linear = linear_share(workload, b.sample);
+      linear < kHardlyAny && !workload.transformer)
     time.source = with_remark(
         time.source, fmt::format(" (doubtful, for a sample's train_gflop is {:.3g} times what its "
                                  "tensors' products take)",

@@ -208,16 +208,29 @@ double keys_and_values_of(const Workload& workload, std::size_t at, std::size_t 
   return 0;
 }
 
+/// Among how many of `tensor` GPUs heads of keys are divided, which are `width` wide together.
+double parts_of_heads(const Workload& workload, double width, int tensor) {
+  constexpr double kUsualHead = 128;
+  const auto model = static_cast<double>(usual_width(workload.tensors));
+  double heads = width < model ? std::max(1.0, std::floor(width / kUsualHead)) : tensor;
+  if (workload.transformer && workload.transformer->heads > 0)
+    heads = workload.transformer->kv_heads > 0 ? workload.transformer->kv_heads
+                                               : workload.transformer->heads;
+  return std::min<double>(tensor, heads);
+}
+
 }  // namespace
 
-double keys_and_values(const Workload& workload, const std::string& sample, int batch) {
+double keys_and_values(const Workload& workload, const std::string& sample, int batch, int tensor) {
   const double of_block = block_output(workload, sample, batch);
   const std::size_t width = usual_width(workload.tensors);
   double all = 0;
   for (std::size_t i = 0; i < workload.tensors.size(); ++i)
     all += keys_and_values_of(workload, i, width);
-  if (of_block <= 0 || all <= 0) return 2 * of_block;
-  return all / outputs_of(workload).blocks * positions_of(workload, sample) * batch;
+  if (of_block <= 0 || all <= 0) return 2 * of_block / tensor;
+  const double both = all / outputs_of(workload).blocks * positions_of(workload, sample) * batch;
+  return both /
+         parts_of_heads(workload, both / (2 * of_block) * static_cast<double>(width), tensor);
 }
 
 namespace {
@@ -328,9 +341,9 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   }
   if (plan.context > 1) {
     m.working = m.working / plan.context;
-    m.activations = m.activations / plan.context +
-                    Bytes{keys_and_values(*q.workload, q.sample, q.batch) * bytes_of(q.precision)} /
-                        plan.tensor;
+    m.activations =
+        m.activations / plan.context +
+        Bytes{keys_and_values(*q.workload, q.sample, q.batch, plan.tensor) * bytes_of(q.precision)};
   }
   return m;
 }

@@ -42,8 +42,11 @@ double block_output(const Workload& workload, const std::string& sample, int bat
 /// Elements of a block's keys and values together, of a micro-batch: in the mean of all blocks,
 /// what its matrices for them put out, as Hugging Face's models, nanoGPT and torchvision name
 /// these. Where none is named so, keys and values are each as wide as what a block hands to the
-/// next.
-double keys_and_values(const Workload& workload, const std::string& sample, int batch);
+/// next. `tensor`: of one of so many GPUs that share each matrix. A head of keys is not divided: of
+/// fewer heads than GPUs each is on several (Megatron-LM). Where nothing says how many there are,
+/// and keys are narrower than the model, heads are taken for 128 wide.
+double keys_and_values(const Workload& workload, const std::string& sample, int batch,
+                       int tensor = 1);
 
 /// One GPU's memory at its fullest, which is at the end of the last forward pass.
 struct MemoryBy {

@@ -89,8 +89,9 @@ bool is_alike(const Compared& c, const std::string& instance, const std::string&
   if (c.instance == instance) return true;
   if (family.empty()) return false;
   if (have_same_links(c.instance, family)) return true;  // a fabric was compared by families
-  return nodes == 1 && c.nodes.front() == 1 && is_instance_type(c.instance) &&
-         have_same_links(family_of(*instance_type(c.instance).gpu), family);
+  if (nodes != 1 || c.nodes.front() != 1 || !is_instance_type(c.instance)) return false;
+  const Machine& compared = instance_type(c.instance);
+  return compared.gpu && have_same_links(family_of(*compared.gpu), family);
 }
 
 /// "measured on 2, 4 and 8 nodes only"

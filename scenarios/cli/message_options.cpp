@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "algorithms/extensions/schedule.hpp"
 #include "models/nccl_constants.hpp"
@@ -104,10 +105,9 @@ Scenario MessageOptions::asked() const {
   return scenario.empty() ? made() : load_scenario(scenario, set);
 }
 
-/// A block of 16 B for each of 4,096 ranks, where every rank has one.
 std::string MessageOptions::sizes_or_default() const {
   if (!sizes.empty()) return sizes;
-  return counted_blocks(kind(), 2) == 1 ? "8B:1GiB:x8" : "64KiB:1GiB:x4";
+  return counted_blocks(kind(), 2) == 1 ? usual_sizes : usual_sizes_of_blocks;
 }
 
 /// Throws InputError for an option that would have no effect.
@@ -136,8 +136,13 @@ void MessageOptions::check_what_acts() const {
 NcclSpec MessageOptions::nccl() const {
   NcclSpec spec;
   if (!nccl_version.empty()) {
-    nccl_constants(nccl_version);
-    spec.version.values = {nccl_version};
+    // As logs print it, 2.20.5+cuda12.4 is of 2.20.
+    static const std::regex kPatched(R"((\d+\.\d+)\.\d+([-+].*)?)");
+    std::smatch parts;
+    const std::string release =
+        std::regex_match(nccl_version, parts, kPatched) ? parts[1].str() : nccl_version;
+    nccl_constants(release);
+    spec.version.values = {release};
   }
   if (!nccl_algo.empty()) spec.algo.values = {nccl_algo};
   if (!nccl_proto.empty()) spec.proto.values = {*value_named<NcclProtocol>(nccl_proto)};

@@ -20,6 +20,9 @@ struct MessageOptions {
   std::string scenario, nodes, gpus_per_node, collective = "all_reduce", sizes, dtype = "f32",
                                               inner = kUsualInner, profile = "auto",
                                               protocol = "auto", bound = "groups";
+  /// Where none are given; the second where every rank has a block of its own: of 16 B for each of
+  /// 4,096 ranks.
+  std::string usual_sizes = "8B:1GiB:x8", usual_sizes_of_blocks = "64KiB:1GiB:x4";
   std::vector<std::string> algorithms, instances, set;
   int segments = 0, channels = 0, nccl_channels = 0;
   std::string nccl_version, nccl_algo, nccl_proto, nccl_buffsize, timed_by = "nccl-tests";
@@ -28,10 +31,10 @@ struct MessageOptions {
   MessagePoints points() const { return points_; }
   /// Of the file, or of the options. Throws InputError.
   Scenario asked() const;
-  /// Of --collective's words.
-  Collective kind() const { return *collective_named(collective); }
 
  private:
+  /// Of --collective's words.
+  Collective kind() const { return *collective_named(collective); }
   NcclSpec nccl() const;
   Scenario made() const;
   void check_what_acts() const;

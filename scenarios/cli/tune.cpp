@@ -42,6 +42,8 @@ void add_tune(CLI::App& app, Action& action) {
   const auto a = std::make_shared<TuneArguments>();
   MessageOptions& m = a->messages;
   m.algorithms = {"nccl"};
+  m.usual_sizes = "1KiB:4GiB:x2";
+  m.usual_sizes_of_blocks = "64KiB:4GiB:x2";
   command->add_option("--instance", m.instances, "Instance types or ./file.yaml, with commas.")
       ->delimiter(',')
       ->required();
@@ -73,14 +75,7 @@ void add_tune(CLI::App& app, Action& action) {
                           "foreduce tune --instance p5.48xlarge --nodes 16 --collective all_gather",
                           "foreduce tune --instance p4d.24xlarge --nodes 8 --tuner-file "
                           "nccl_tuner.conf"});
-  command->callback([a, &action] {
-    action = [a] {
-      if (a->messages.sizes.empty())
-        a->messages.sizes =
-            counted_blocks(a->messages.kind(), 2) == 1 ? "1KiB:4GiB:x2" : "64KiB:4GiB:x2";
-      return tune_messages(*a);
-    };
-  });
+  command->callback([a, &action] { action = [a] { return tune_messages(*a); }; });
 }
 
 }  // namespace foreduce

@@ -208,6 +208,7 @@ std::string question_words(const Json& report) {
 std::string as_busy_words(const Json& report) {
   const Json& point = report.at("point");
   const std::string limits = text_or(point, "bottleneck_link");
+  if (limits == "latency") return "";  // which is no link that could be busy
   std::string words;
   for (const Json& c : report.at("collectives")) {
     if (text_or(c, "bottleneck_link") != limits || !c.contains("links")) continue;

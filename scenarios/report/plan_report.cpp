@@ -8,6 +8,7 @@
 #include <set>
 
 #include "scenarios/report/axes.hpp"
+#include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -225,7 +226,7 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
     if (batches) row.push_back(fmt::format("{:.0f}", batch_of(p)));
     row.push_back(milliseconds(number_or(p, "step_time_s", 0)));
-    row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
+    row.push_back(samples_words(number_or(p, "throughput_samples_per_s", 0)));
     row.push_back(p.at("usd_per_hour").is_null()
                       ? "-"
                       : fmt::format("{:.2f}", p.at("usd_per_hour").get<double>()));

@@ -127,11 +127,15 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                high = number_or(best, "step_time_high_s", 0),
                step = number_or(best, "step_time_s", 0),
                exposed = number_or(best, "exposed_communication_s", 0);
+  const bool beaten = std::any_of(some.begin(), some.end(), [&](const Json* p) {
+    return rate(*p) > rate(best) && !fits_memory(*p);
+  });
   const std::string verb =
       !choice    ? "takes"
       : !fastest ? "is within 1 % of the fastest:"
       : samples_differ(those)
-          ? fmt::format("has the highest throughput: {:.1f} samples/s,", rate(best))
+          ? fmt::format("has the highest throughput{}: {} samples/s,",
+                        beaten ? " of what fits" : "", samples_words(rate(best)))
           : "is fastest:";
   std::string text =
       fmt::format("On {} {} {} {} a step{}, {} efficiency. Compute takes {}",
@@ -238,9 +242,8 @@ std::string unequal_nodes_line(const Json& points, const View& view) {
     if (const std::string as = text_or(*p, "all_nodes_simulated_as"); !as.empty()) kinds.insert(as);
   if (kinds.empty()) return "";
   return wrapped(
-      fmt::format("Collectives of a sharded step are simulated as if all nodes were {}: a "
-                  "ring is as slow as its slowest node. This is an upper bound of what "
-                  "such nodes cost.",
+      fmt::format("Collectives of a sharded step are simulated as if all nodes were {}, "
+                  "for a ring is as slow as its slowest node. Other algorithms may lose less.",
                   fmt::join(kinds, ", ")),
       view, 2);
 }

@@ -17,6 +17,12 @@ std::vector<const Json*> answered(const Json& points) {
   return some;
 }
 
+std::string samples_words(double per_second) {
+  constexpr double kTenthsTell = 10;
+  return per_second < kTenthsTell ? fmt::format("{:.3g}", per_second)
+                                  : fmt::format("{:.1f}", per_second);
+}
+
 bool samples_differ(const Points& points) {
   const auto each = [](const Json& p) {
     return number_or(p, "throughput_samples_per_s", 0) * number_or(p, "step_time_s", 0) /
@@ -59,7 +65,7 @@ void add_cells(std::vector<std::string>& row, const Json& p, const Columns& some
   if (some.bubble)
     row.push_back(number_or(p, "pipeline_bubble_s", 0) > 0 ? time("pipeline_bubble_s") : "-");
   row.push_back(time("exposed_communication_s"));
-  row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
+  row.push_back(samples_words(number_or(p, "throughput_samples_per_s", 0)));
   const auto or_dash = [&](const char* key, auto text) {
     const double value = number_or(p, key, HUGE_VAL);
     return value == HUGE_VAL ? std::string("-") : text(value);

@@ -12,6 +12,9 @@ namespace foreduce {
 
 using Points = std::vector<const Json*>;
 
+/// Samples a second with three digits at least: "0.664", "3184.2".
+std::string samples_words(double per_second);
+
 /// Whether points process different numbers of samples a GPU in a step, so that step times alone
 /// do not say which is faster.
 bool samples_differ(const Points& points);

@@ -32,6 +32,12 @@ void QuestionHash::add(const std::filesystem::path& file) {
   value_ = sha1(value_ + read_text(file));
 }
 
+bool have_as_many_gpus(const Cluster& cluster) {
+  for (int n = 1; n < cluster.worker_nodes(); ++n)
+    if (cluster.node(n).machine().gpus() != cluster.node(0).machine().gpus()) return false;
+  return true;
+}
+
 std::string cluster_words(const std::string& nodes, const std::string& instance) {
   const std::size_t digits = instance.find_first_not_of("0123456789");
   const bool mixed = digits > 0 && digits < instance.size() && instance[digits] == 'x';

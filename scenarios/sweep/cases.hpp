@@ -46,6 +46,9 @@ struct ClusterCase {
   std::shared_ptr<const Cluster> as_weakest;
 };
 
+/// Whether each node has as many GPUs as the others.
+bool have_as_many_gpus(const Cluster& cluster);
+
 /// "4 x p5.48xlarge"; of a mixed cluster what says it all: "7xp4d.24xlarge+1xp4de.24xlarge".
 /// `nodes`: a number, or several: "4, 8".
 std::string cluster_words(const std::string& nodes, const std::string& instance);

@@ -167,7 +167,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding = unplaced(strategy);
   try {
-    if (c.cluster) p.sharding = plan_of(strategy, workload_, p.precision, c.nodes, p.gpus);
+    if (c.cluster) p.sharding = plan_on(strategy, workload_, p.precision, c);
   } catch (const InputError& e) {
     note_error(job, e);
     p.hybrid = strategy.hybrid;
@@ -185,7 +185,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
     const std::int64_t fewer = split / each * each;
     p.error =
         fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}; {}{} can",
-                    split, p.batch_per_gpu, counted(gpus, "GPU"),
+                    split, p.batch_per_gpu, copies_words(p.sharding),
                     fewer > 0 ? fmt::format("{} and ", fewer) : "", fewer + each);
     job.key = "workload.global_batch";
   }

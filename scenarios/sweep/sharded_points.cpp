@@ -78,7 +78,8 @@ void require_sequence(const Prediction& p) {
   const auto tokens = static_cast<std::int64_t>(tokens_of(p.sample));
   if (tokens == 0)
     throw key_error("context_parallel",
-                    fmt::format("a sample of {} is no sequence of tokens that GPUs could share: {}",
+                    fmt::format("a sample of {} is no single sequence of tokens that GPUs could "
+                                "share: {}",
                                 p.model, p.sample));
   if (tokens % (2 * gpus) == 0) return;
   int fewer = gpus;
@@ -175,7 +176,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   require_sequence(p);
   in.attention = attention_share(workload, p.sample, units);
   in.keys_and_values = static_cast<std::size_t>(
-      std::llround(keys_and_values(workload, p.sample, p.batch_per_gpu) / plan.tensor));
+      std::llround(keys_and_values(workload, p.sample, p.batch_per_gpu, plan.tensor)));
   add_exchanges(in, p, workload);
   in.passes_in_backward = p.recompute == Recompute::full ? 2 : 1;
   return in;

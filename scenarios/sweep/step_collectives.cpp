@@ -43,8 +43,7 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
 /// one.
 constexpr int kMostUnequalNodes = 64;
 
-/// All nodes as the one with the least bandwidth. No ring takes longer on them, for it is as slow
-/// as its slowest node.
+/// All nodes as the one with the least bandwidth: a ring is as slow as its slowest node.
 ClusterCase as_weakest(const ClusterCase& c) {
   if (c.cluster->homogeneous()) return c;
   if (!c.as_weakest)
@@ -55,12 +54,6 @@ ClusterCase as_weakest(const ClusterCase& c) {
   alike.instance = c.weakest;
   alike.cluster = c.as_weakest;
   return alike;
-}
-
-bool have_as_many_gpus(const Cluster& cluster) {
-  for (int n = 1; n < cluster.worker_nodes(); ++n)
-    if (cluster.node(n).machine().gpus() != cluster.node(0).machine().gpus()) return false;
-  return true;
 }
 
 /// The same method for a stream's collective. What NCCL is forced to holds for those that it has it
@@ -152,17 +145,12 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   const bool alike = cluster.cluster->homogeneous(),
              as_many_gpus = alike || have_as_many_gpus(*cluster.cluster),
              as_they_are = !alike && (cluster.nodes <= kMostUnequalNodes || !as_many_gpus);
-  const ClusterCase uniform = as_weakest(cluster);
+  const ClusterCase uniform = as_they_are && !cluster.as_weakest ? cluster : as_weakest(cluster);
   if (!alike && !as_they_are) nodes_as_ = cluster.weakest;
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
     const RankGroup asked_group = group_of(use.kind, plan_);
-    if (!as_many_gpus && asked_group.ranks < cluster.cluster->gpus())
-      throw input_error(
-          "groups of GPUs among nodes with different numbers of them (cluster.mixed) are not "
-          "modelled",
-          "one group of all: sharding: zero3 without hybrid, tensor_parallel and so on");
     const auto [group, nodes] = as_they_are ? Simulated{asked_group, cluster.nodes}
                                             : simulated(asked_group, uniform, per_node_);
     if (!parts.contains(nodes))
@@ -180,7 +168,8 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
       one.numbers.push_back(context.batch.ask(c.question(use.elements, type_of(use.kind))));
     all.insert(one.numbers.begin(), one.numbers.end());
   }
-  ask_pairs(method, uniform, context);
+  // Beside each other only groups of equal nodes are simulated.
+  if (as_many_gpus && uniform.cluster->homogeneous()) ask_pairs(method, uniform, context);
   for (const Pair& p : pairs_) all.insert({p.both, p.alone_first, p.alone_second});
   questions_.assign(all.begin(), all.end());
 }

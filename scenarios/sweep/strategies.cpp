@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "input/counted.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -93,6 +95,25 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
     plan.gathered = Gathered::fp8;
   plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
   return plan;
+}
+
+ShardingPlan plan_on(const Strategy& s, const WorkloadSpec& workload, Precision precision,
+                     const ClusterCase& c) {
+  const bool groups = !s.hybrid.empty() || s.tensor * s.context * s.stages * s.expert > 1;
+  if (groups && !have_as_many_gpus(*c.cluster))
+    throw input_error(
+        "groups of GPUs among nodes with different numbers of them (cluster.mixed) are not "
+        "modelled",
+        "one group of all: sharding: zero3 without hybrid, tensor_parallel and so on");
+  return plan_of(s, workload, precision, c.nodes, c.cluster->gpus());
+}
+
+std::string copies_words(const ShardingPlan& plan) {
+  const int copies = plan.data_parallel();
+  if (plan.model_gpus() == 1) return counted(copies, "GPU");
+  return fmt::format("{} of the model, {}on {}",
+                     copies == 1 ? "1 copy" : fmt::format("{} copies", copies),
+                     copies == 1 ? "" : "each ", counted(plan.model_gpus(), "GPU"));
 }
 
 std::vector<bool> repeated_strategies(const std::vector<Strategy>& strategies,

@@ -7,6 +7,7 @@
 
 #include "models/memory.hpp"
 #include "models/sharding.hpp"
+#include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/scenario.hpp"
 
 namespace foreduce {
@@ -28,6 +29,14 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
                      int nodes, int gpus);
+
+/// The same on a cluster of the sweep, whose nodes may differ. Throws InputError, too, for groups
+/// of GPUs among nodes with different numbers of them.
+ShardingPlan plan_on(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
+                     const ClusterCase& c);
+
+/// "8 GPUs", or "4 copies of the model, each on 2 GPUs": what sees different samples.
+std::string copies_words(const ShardingPlan& plan);
 
 /// Whether each strategy divides so many GPUs as one before it does: groups of 8 are those of a
 /// node of 8, or all GPUs of one. What has no plan there is no other's repetition.

@@ -60,7 +60,7 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "--sequence-parallel, torchtitan). Default: no.");
   f.optional("context_parallel", w.context_parallel,
              "GPUs that share each sequence, as neighbours behind those of tensor_parallel. Each "
-             "has its part of all activations and all parameters, and gathers the keys and values "
+             "keeps a part of the activations and all parameters, and gathers the keys and values "
              "of the whole sequence before a block's attention (Llama 3, Megatron-LM, torchtitan). "
              "A sequence is cut into twice as many parts, so that causal attention is spread "
              "evenly. Default: 1.",

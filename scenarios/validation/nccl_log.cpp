@@ -75,8 +75,11 @@ class LogReader {
     if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
-    const std::optional<std::string> cells = words_of_cells(line);
-    if (cells) line = *cells;
+    const std::optional<CellLine> cells = words_of_cells(line);
+    if (cells) line = cells->words;
+    if (cells && cells->is_heading) cells_between_ = cells->between;
+    if (!cells && cells_between_ != 0 && begins_as_row_of(line, cells_between_))
+      return note("a row whose size, count or type cannot be read; left out");
     if (const auto failure = failure_in(line)) fail_run(*failure);
     if (std::string warning = warning_in(line); !warning.empty()) warning_ = std::move(warning);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
@@ -164,6 +167,7 @@ class LogReader {
                          fmt::join(words, " ")));
       begin();
       begin_run();
+      heading_seen_ = true;
       return true;
     }
     if (words.size() > 3 && words[0] == "Collective" && words[2] == "starting:") {
@@ -172,6 +176,9 @@ class LogReader {
       return true;
     }
     if (words.size() > 2 && words[0] == "nThread") {
+      // Runs side by side each print this line before any prints its heading.
+      if (begun_.line > 0 && heading_seen_) end_without_row();
+      heading_seen_ = false;
       begin_ranks();
       begin_run();
       const auto most = std::find(words.begin(), words.end(), "maxBytes");
@@ -296,6 +303,7 @@ class LogReader {
     table().rows.push_back(std::move(r));
     ranks_.row_printed();
     begun_ = {};
+    warning_.clear();  // the run goes on all the same
   }
 
   /// A run begins that has printed no row yet.
@@ -304,7 +312,7 @@ class LogReader {
     if (begun_.line == 0) begun_ = {line_, collective_, "", ""};
   }
   void end_without_row() {
-    begun_.warning = warning_;
+    begun_.warning = std::exchange(warning_, {});
     log_.failed_runs.push_back(std::exchange(begun_, {}));
   }
   /// What NCCL said before was of the runs before.
@@ -330,20 +338,26 @@ class LogReader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   RankList ranks_;
-  FailedRun begun_;      // that has printed no row yet; line 0: none
-  std::string warning_;  // NCCL's last, which may say why there is no row
+  FailedRun begun_;            // that has printed no row yet; line 0: none
+  char cells_between_ = 0;     // of the last table whose heading stands in cells; 0: none
+  bool heading_seen_ = false;  // of the run that has begun
+  std::string warning_;        // NCCL's last, which may say why there is no row
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
 
 NcclLog LogReader::finish() {
   if (log_.tables.empty()) {
-    if (!log_.notes.empty())
+    if (begun_.line > 0) end_without_row();
+    // Rows that cannot be read are no failure of the run, unless it says that it failed.
+    const bool failed = std::any_of(
+        log_.failed_runs.begin(), log_.failed_runs.end(),
+        [&](const FailedRun& run) { return !run.failure.empty() || log_.notes.empty(); });
+    if (failed && no_row_ == NoRow::is_failed_run) return std::move(log_);
+    if (!failed && !log_.notes.empty())
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
-    if (begun_.line > 0) end_without_row();
-    if (!log_.failed_runs.empty()) {
-      if (no_row_ == NoRow::is_failed_run) return std::move(log_);
+    if (failed) {
       const auto& [began, collective, why, last] = log_.failed_runs.back();
       throw fail(log_.file, line_,
                  !why.empty()

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "algorithms/core/collective.hpp"
 #include "input/holds.hpp"
@@ -78,20 +79,26 @@ std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
   std::vector<int> odd, wrong;
   for (const Range& r : ranges) {
     if (std::max(all.low, r.low) > std::min(all.high, r.high)) {
-      odd.push_back(r.line);
-      if (r.low > kRounded * all.high || kRounded * r.high < all.low) wrong.push_back(r.line);
+      const bool far = r.low > kRounded * all.high || kRounded * r.high < all.low;
+      (far && r.line > 0 ? wrong : odd).push_back(r.line);
       continue;
     }
     all.low = std::max(all.low, r.low);
     all.high = std::min(all.high, r.high);
   }
-  if (2 * odd.size() > ranges.size()) return std::nullopt;
-  if (!odd.empty())
+  if (2 * (odd.size() + wrong.size()) > ranges.size()) return std::nullopt;
+  const auto tell = [&](const std::vector<int>& lines, const char* then) {
+    const std::set<int> all_lines(lines.begin(), lines.end());  // either half of a row may be odd
+    if (all_lines.empty()) return;
     notes.push_back(fmt::format(
-        "line {}: busbw over algbw is not what the other rows say{}{}", odd.front(),
-        odd.size() > 1 ? fmt::format(", and in {} more", odd.size() - 1) : std::string(),
-        wrong.empty() ? "" : "; left out"));
-  std::erase_if(t.rows, [&](const NcclRow& r) { return r.line > 0 && holds(wrong, r.line); });
+        "line {}: busbw over algbw is not what the other rows say{}{}", *all_lines.begin(),
+        all_lines.size() > 1 ? fmt::format(", and in {} more", all_lines.size() - 1)
+                             : std::string(),
+        then));
+  };
+  tell(wrong, "; left out");
+  tell(odd, "");
+  std::erase_if(t.rows, [&](const NcclRow& r) { return holds(wrong, r.line); });
   return all;
 }
 

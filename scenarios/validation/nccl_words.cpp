@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <regex>
 
 namespace foreduce::nccl_words {
 
@@ -27,27 +28,48 @@ Words split(string_view line) {
   return words;
 }
 
-std::optional<std::string> words_of_cells(string_view line) {
+/// The cells of a line without what is around them: blanks, quotes, units, and the commas within
+/// the numbers of a table that does not separate by commas. An empty cell is "N/A".
+static std::vector<std::string> cells_of(string_view line, char between) {
   constexpr string_view kAround = " \t*`\"'";
-  constexpr std::ptrdiff_t kFewest = 6;  // "size, count, type, time, algbw, busbw"
+  std::vector<std::string> cells;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(between, at), line.size());
+    string_view text = line.substr(at, end - at);
+    at = end + 1;
+    text.remove_prefix(std::min(text.find_first_not_of(kAround), text.size()));
+    std::string cell(text.substr(0, text.find_first_of(" \t(*`\"'")));
+    const Words behind = split(text.substr(cell.size()));
+    if (!behind.empty() && binary_size(cell + std::string(behind[0])))
+      cell += behind[0];  // "2 MiB" is no 2
+    static const std::regex kGrouped(R"(\d{1,3}(,\d{3})+(\.\d+)?)");
+    if (between != ',' && std::regex_match(cell, kGrouped)) std::erase(cell, ',');
+    const bool edge = cells.empty() || at > line.size();  // "| a | b |" has two cells
+    if (!cell.empty() || !edge) cells.push_back(cell.empty() ? "N/A" : std::move(cell));
+  }
+  return cells;
+}
+
+std::optional<CellLine> words_of_cells(string_view line) {
   for (const char between : {'|', ',', ';'}) {
-    if (std::count(line.begin(), line.end(), between) + 1 < kFewest) continue;
-    Words words;
-    for (std::size_t at = 0; at <= line.size();) {
-      const std::size_t end = std::min(line.find(between, at), line.size());
-      string_view cell = line.substr(at, end - at);
-      at = end + 1;
-      cell.remove_prefix(std::min(cell.find_first_not_of(kAround), cell.size()));
-      cell = cell.substr(0, cell.find_first_of(" \t(*`\"'"));  // without its unit
-      if (!cell.empty()) words.push_back(cell);
-    }
-    if (std::ssize(words) < kFewest) continue;
-    if (words[0].starts_with('#')) words[0].remove_prefix(1);
-    const bool is_row = whole(words[0]) && whole(words[1]) && bytes_of(words[2]) > 0,
-               is_heading = words[0] == "size" && words[1] == "count" && words[2] == "type";
-    if (is_row || is_heading) return fmt::format("{}", fmt::join(words, " "));
+    if (std::count(line.begin(), line.end(), between) + 1 < kFewestCells) continue;
+    std::vector<std::string> cells = cells_of(line, between);
+    if (std::ssize(cells) < kFewestCells) continue;
+    if (cells[0].starts_with('#')) cells[0].erase(0, 1);
+    const bool is_heading =
+        lower(cells[0]) == "size" && lower(cells[1]) == "count" && lower(cells[2]) == "type";
+    if (is_heading)
+      for (std::string& cell : cells) cell = lower(cell);
+    if (is_heading || (whole(cells[0]) && whole(cells[1]) && bytes_of(cells[2]) > 0))
+      return CellLine{fmt::format("{}", fmt::join(cells, " ")), between, is_heading};
   }
   return std::nullopt;
+}
+
+bool begins_as_row_of(string_view line, char between) {
+  const std::size_t first = line.find_first_not_of(" \t|*`\"'");
+  return first != string_view::npos && line[first] >= '0' && line[first] <= '9' &&
+         std::count(line.begin(), line.end(), between) + 1 >= kFewestCells;
 }
 
 bool lacks_sign(const Words& words) {

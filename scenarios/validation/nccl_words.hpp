@@ -59,10 +59,19 @@ struct Columns {
 std::string lower(std::string text);
 /// The words of a line, between spaces and tabs.
 Words split(string_view line);
+/// Cells of a table of nccl-tests at least: size, count, type, time, algbw and busbw.
+inline constexpr std::ptrdiff_t kFewestCells = 6;
+struct CellLine {
+  std::string words;  ///< between spaces, as nccl-tests prints them
+  char between = '|';
+  bool is_heading = false;
+};
 /// The line of a Markdown table or of CSV, with |, commas or semicolons between its cells, as
-/// words between spaces: "size count type …" of the heading "| size (B) | count (elements) | …",
+/// words between spaces: "size count type …" of the heading "| Size (B) | Count (elements) | …",
 /// and the numbers of its rows. Nothing for other lines.
-std::optional<std::string> words_of_cells(string_view line);
+std::optional<CellLine> words_of_cells(string_view line);
+/// Whether a line begins with a digit and has cells enough for a row of such a table.
+bool begins_as_row_of(string_view line, char between);
 /// Whether a line is a comment whose # was lost, as where a log was pasted into a web page.
 bool lacks_sign(const Words& words);
 /// Of ranks by host: "10 on a, 6 on b"; "" where all have as many.

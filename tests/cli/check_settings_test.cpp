@@ -139,7 +139,7 @@ TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
       "nccl-tests");
   const Result r = foreduce_says("check " + folder.write("run.log", table.out).string() +
                                  " --instance p4d.24xlarge --wide");
-  EXPECT_SAYS(r.out, "0.00");
+  EXPECT_SAYS(r.out, "  0.00  ");
   EXPECT_SAYS_NOT(r.out, "0.0000");
 }
 

@@ -36,6 +36,7 @@ TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
 TEST(Compare, ChoosesAsTheReleaseDoesThatIsAskedFor) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 1 --sizes 1MiB --algorithm nccl ";
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.20")["points"][0]["chosen"], "nvls Simple");
+  EXPECT_EQ(json_of(p5 + "--nccl-version 2.20.5+cuda12.4")["points"][0]["chosen"], "nvls Simple");
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.21")["points"][0]["chosen"], "ring LL");
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.16")["points"][0]["chosen"], "ring LL");  // no NVLS
   const Result wrong = foreduce_says(p5 + "--nccl-version 2.7");

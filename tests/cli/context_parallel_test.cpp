@@ -111,7 +111,8 @@ TEST(ContextParallel, IsRefusedWhereASequenceCannotBeShared) {
   EXPECT_SAYS(error(long_scenario("context_parallel: 5")),
               "16 GPUs that have the same parameters cannot be divided into groups of 5");
   for (const auto& [model, why] :
-       {std::pair("vit-b16", "a sample of vit-b16 is no sequence of tokens that GPUs could share"),
+       {std::pair("vit-b16",
+                  "a sample of vit-b16 is no single sequence of tokens that GPUs could share"),
         {"./equal.yaml",
          "its tensors name no blocks that tensor_parallel, context_parallel or pipeline"}}) {
     const TemporaryFolder folder;

@@ -216,6 +216,10 @@ TEST(Explain, NamesAllLinksThatAreAsBusy) {
   ASSERT_TRUE(both.is_object());
   EXPECT_GT(both.at("saved_share"), 0.4);
   EXPECT_LT(nics.at("saved_share"), 0.1);
+  // What messages cost is no link that could be busy.
+  const std::string two = "explain --instance p4d.24xlarge --nodes 2 --size 64MiB";
+  EXPECT_EQ(json_of(two)["point"]["bottleneck_link"], "latency");
+  EXPECT_SAYS_NOT(foreduce_says(two).out, "as busy");
 }
 
 }  // namespace

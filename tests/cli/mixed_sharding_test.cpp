@@ -87,6 +87,21 @@ TEST(MixedSharding, PutsDifferentNumbersOfGpusIntoOneGroup) {
   const Result r = foreduce_says("predict " + file.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "groups of GPUs among nodes with different numbers of them (cluster.mixed)");
+  // The mean of their GPUs is no node's number of them.
+  const Result by_node = foreduce_says(
+      "predict " +
+      folder.write("n.yaml", on_nodes("sharding: fsdp, hybrid: node", one_of(8, "gpus: 4")))
+          .string());
+  EXPECT_SAYS(by_node.out, "groups of GPUs among nodes with different numbers of them");
+  EXPECT_SAYS_NOT(by_node.out, "of 7");
+}
+
+// Which of two nodes is slower nobody can say: one lacks GPUs, and the other's link is slow.
+TEST(MixedSharding, SimulatesFewNodesAsTheyAreWhateverIsSlow) {
+  EXPECT_GT(seconds_on("sharding: fsdp",
+                       "mixed: [{ instance: p5.48xlarge, nodes: 1, gpus: 4 }, { instance: "
+                       "p5.48xlarge, nodes: 1, slow_links: [{ device: gpu7, share: 50 % }] }]"),
+            0);
 }
 
 }  // namespace

@@ -84,6 +84,12 @@ TEST(Tune, WritesAFileThatHasEverySizeOnce) {
   }
 }
 
+TEST(Tune, HasSizesThatEveryRanksBlockFits) {
+  const Result r = foreduce_says("tune --instance p5.48xlarge --nodes 16 --collective all_gather");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "What NCCL chooses for all-gathers");
+}
+
 TEST(Tune, CanBeShownAgain) {
   const TemporaryFolder folder;
   const std::string report = (folder.path() / "t.json").string(),

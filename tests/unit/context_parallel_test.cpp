@@ -132,6 +132,10 @@ TEST(KeysAndValues, AreAsWideAsTheirMatricesSay) {
   EXPECT_DOUBLE_EQ(keys_and_values_of_token("llama3-8b", 8192), 2 * 8 * 128);
   EXPECT_DOUBLE_EQ(keys_and_values_of_token("llama2-7b", 4096), 2 * 4096);
   EXPECT_DOUBLE_EQ(keys_and_values_of_token("gpt2-1.5b", 1024), 2 * 1600);
+  // Eight heads of keys among 4 GPUs, and among 16, of which two have the same head each.
+  const Workload llama = Workloads().load("llama3-8b");
+  EXPECT_DOUBLE_EQ(keys_and_values(llama, "", 1, 4), 8192 * 2 * 2 * 128);
+  EXPECT_DOUBLE_EQ(keys_and_values(llama, "", 1, 16), 8192 * 2 * 1 * 128);
   EXPECT_DOUBLE_EQ(keys_and_values_of_token("bert-large", 512), 2 * 1024);
 }
 

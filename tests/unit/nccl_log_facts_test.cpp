@@ -362,6 +362,47 @@ TEST(ParseNcclLog, ReadsTablesOfMarkdownAndOfCsv) {
   }
 }
 
+TEST(ParseNcclLog, ReadsThousandsSeparatorsInCellsAndNotesRowsThatItCannotRead) {
+  const NcclLog log = parse_nccl_log(
+      "x.md",
+      "| Size (B) | Count | Type | redop | root | time (us) | algbw | busbw | #wrong |\n"
+      "|---|---|---|---|---|---|---|---|---|\n"
+      "| 1,048,576 | 262,144 | float | sum | -1 | 1,045.82 | 1.00 | 1.88 | |\n"
+      "| 2 MiB | 524288 | float | sum | -1 | 2091.64 | 1.00 | 1.88 | 0 |\n");
+  ASSERT_EQ(log.tables.size(), 1u);
+  ASSERT_EQ(log.tables[0].rows.size(), 1u);
+  EXPECT_EQ(log.tables[0].rows[0].bytes, 1 << 20);
+  EXPECT_DOUBLE_EQ(log.tables[0].rows[0].out_of_place->time.value, 1045.82e-6);
+  ASSERT_FALSE(log.notes.empty());
+  EXPECT_EQ(log.notes[0], "line 4: a row whose size, count or type cannot be read; left out");
+}
+
+TEST(ParseNcclLog, TellsRunsThatFailedBesideOthersApart) {
+  const std::string begin = "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor)\n",
+                    heading =
+                        "#       size         count      type   redop    root     time   algbw   "
+                        "busbw #wrong\n",
+                    row =
+                        "     1048576        262144   float  sum  -1  1045.82    1.00    1.88    "
+                        "0\n";
+  const NcclLog hung = parse_nccl_log("x.log", begin + heading + begin + heading + row);
+  ASSERT_EQ(hung.failed_runs.size(), 1u);
+  EXPECT_EQ(hung.failed_runs[0].line, 1);
+  EXPECT_EQ(hung.tables.size(), 1u);
+  EXPECT_TRUE(parse_nccl_log("x.log", begin + begin + heading + row).failed_runs.empty());
+  const NcclLog later = parse_nccl_log(
+      "x.log", begin + "a:1:2 [0] NCCL WARN Could not find: libnccl-net.so\n" + heading + row +
+                   begin + heading + "a: Test NCCL failure common.cu:954 'internal error'\n");
+  ASSERT_EQ(later.failed_runs.size(), 1u);
+  EXPECT_EQ(later.failed_runs[0].warning, "") << "which the first run overcame";
+  const NcclLog noted = parse_nccl_log(
+      "x.log",
+      begin + "#  Rank x Group 0 Pid 1 on a device 0\na: Test NCCL failure common.cu:9 'error'\n",
+      NoRow::is_failed_run);
+  EXPECT_EQ(noted.notes.size(), 1u);
+  EXPECT_EQ(noted.failed_runs.size(), 1u);
+}
+
 // NVIDIA/nccl-tests, issue 82, and its neighbour without a root: tests of 2020 have the columns
 // alone that their collective has a use for.
 TEST(ParseNcclLog, KnowsOldLayoutsByTheColumnsThatTheyLack) {

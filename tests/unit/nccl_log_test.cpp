@@ -319,6 +319,19 @@ TEST(ParseNcclLog, LeavesOutARowWhoseBusBandwidthContradictsTheOthers) {
   EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say; left out");
 }
 
+TEST(ParseNcclLog, SaysOfEachContradictionWhetherTheRowIsLeftOut) {
+  const std::string rounded =
+      "536870912 134217728 float sum -1 315806.42 1.70 3.17 0 315806.42 1.70 3.19 0\n";
+  const NcclLog log = parse_nccl_log(
+      "x.txt", rows_of(1.875, "sum", "-1") + rounded +
+                   "1073741824 268435456 float sum -1 4388.6 244.67 658.75 0 4388.6 244.67 458.76 "
+                   "0\n");
+  EXPECT_EQ(log.tables.at(0).rows.size(), 6u);
+  EXPECT_EQ(log.notes, (std::vector<std::string>{
+                           "line 7: busbw over algbw is not what the other rows say; left out",
+                           "line 6: busbw over algbw is not what the other rows say"}));
+}
+
 // Bandwidths with one decimal tell the collective as well, where they are large enough.
 TEST(ParseNcclLog, TakesBandwidthsWithOneDecimal) {
   std::string text = kHeading;

@@ -238,6 +238,21 @@ TEST(Uncertainty, IsThatOfAnyMachineWithSuchGpusOnOneNode) {
   EXPECT_EQ(on("hgx-h200-ib", 2, large).reasons, Reasons{});
 }
 
+// A profile of one's own may name an instance type without a GPU.
+TEST(Uncertainty, TakesNoInstanceWithoutGpusForAlike) {
+  const Profile profile = profile_with(R"(
+instances: [p4d.24xlarge]
+accuracy:
+  - least: 8 B
+    most: 1 GiB
+    compared: [{ instance: c6in.32xlarge, nodes: [1] }]
+    spread: 1.05
+    points: 9
+    source: s
+)");
+  EXPECT_GE(uncertainty(profile, "p4d.24xlarge", 1, 8, Bytes{kMiB}, "A100").spread, 1.35);
+}
+
 // As published ones were off by, which no fit had seen.
 TEST(Uncertainty, GoesBySizeForOtherCollectives) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 2);
@@ -246,6 +261,7 @@ TEST(Uncertainty, GoesBySizeForOtherCollectives) {
     return uncertainty(profile, cluster, Bytes{bytes}, RunBy::library, Collective::all_gather)
         .spread;
   };
+  EXPECT_LT(spread(1024), 1.9);
   EXPECT_DOUBLE_EQ(spread(16 * kMiB), 1.9);
   EXPECT_DOUBLE_EQ(spread(128 * kMiB), 1.55);
   EXPECT_DOUBLE_EQ(spread(1024 * kMiB), 1.22);
