@@ -20,6 +20,12 @@ struct RunWords {
         "the log does not say on what machine it ran: {} has such GPUs; of another say --instance",
         r.instance);
   }
+  std::string operator()(const remark::FittingMachine& r) const {
+    return fmt::format(
+        "the log does not say on what machine it ran: judged as {}, for it is faster than {} with "
+        "such GPUs can be; of another say --instance",
+        r.instance, r.guessed);
+  }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
   std::string operator()(const remark::WideInterval& r) const {
     return "the interval of the model is wide here: " + r.why;

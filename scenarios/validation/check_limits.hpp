@@ -42,6 +42,9 @@ struct CheckLimits {
   /// Standard deviations of a 99 % interval over those of a 90 % one: who asks whether something is
   /// wrong wants to be wrong once in a hundred.
   static constexpr double to_99_percent = 2.576 / 1.645;
+  /// Where this part of all sizes is faster than the machine that the GPU's name suggests, it may
+  /// be another one; a fifth of slow ones is not normal either. Assumed.
+  static constexpr double fast_share = 0.2;
   /// Times below this part of what the links allow are impossible: rounding, and a NIC that does a
   /// little better than its sheet, explain no more. Assumed.
   static constexpr double impossible_below = 0.95;

@@ -17,6 +17,7 @@
 #include "scenarios/validation/row_verdicts.hpp"
 #include "scenarios/validation/suspect_fit.hpp"
 #include "scenarios/validation/suspects.hpp"
+#include "scenarios/validation/table_diagnosis.hpp"
 
 namespace foreduce {
 namespace {
@@ -59,8 +60,7 @@ class Diagnosis {
   /// Puts a measured band in the place of the model's expectation of a row.
   void replace_expectation(std::size_t row, const HealthyBand& band, HealthyFrom from);
   void judge_rows();
-  /// Whether nothing but the GPU's name says what machine it is.
-  bool is_guessed() const;
+  bool is_guessed() const { return only_gpu_tells_machine(table_.facts, question_); }
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
   /// Wrong sums, a run that ended early, and times in place.
@@ -215,12 +215,6 @@ void Diagnosis::judge_rows() {
   checked_.misfit = misfit_of(healthy_, measured_);
   if (const auto change = early_change(checked_, healthy_); change && checked_.normal)
     checked_.remarks.push_back(*change);
-}
-
-bool Diagnosis::is_guessed() const {
-  const NcclFacts& facts = table_.facts;
-  return question_.instance.empty() && facts.network == NcclNetwork::unknown && !facts.nics &&
-         facts.platform.empty();
 }
 
 bool Diagnosis::impossible() {
@@ -441,54 +435,17 @@ CheckedTable Diagnosis::judge() {
   return std::move(checked_);
 }
 
-/// What a table is judged as; nothing if that was not asked for, is not known, or if it is of one
-/// GPU, beside others of several.
-std::optional<Collective> collective_of(const NcclLog& log, const NcclTable& t,
-                                        const CheckQuestion& question) {
-  if (t.ranks == 1 && std::any_of(log.tables.begin(), log.tables.end(),
-                                  [](const NcclTable& other) { return other.ranks != 1; }))
-    return std::nullopt;
-  const std::optional<Collective> named = collective_named(t.collective);
-  if (!question.collective) return named;
-  if (named) return named == question.collective ? named : std::nullopt;
-  const bool possible =
-      t.collective.empty() ||
-      fmt::format(" or {} or ", t.collective)
-              .find(fmt::format(" or {} or ", name_of(*question.collective))) != std::string::npos;
-  return possible ? question.collective : std::nullopt;
-}
-
 }  // namespace
 
-std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
-                                const BatchOptions& options) {
-  std::vector<CheckedTable> checked;
-  for (const NcclTable& t : log.tables)
-    if (const auto collective = collective_of(log, t, question)) {
-      const auto judge = [&](int nodes, const CheckQuestion& asked) {
-        return Diagnosis(log, t, *collective, cluster_of_log(log, t, asked.instance, nodes), asked,
-                         options)
-            .judge();
-      };
-      checked.push_back(judge(question.nodes, question));
-      CheckedTable& one = checked.back();
-      if (one.normal || question.nodes > 0 || t.hosts > 0 || one.nodes > 1 || t.ranks < 2) continue;
-      // Nothing tells how many nodes the ranks were on: one GPU a node is as usual, and there are
-      // nodes of four and of two.
-      CheckQuestion quick = question;
-      quick.causes = Causes::not_sought;
-      remark::OtherNodes others;
-      for (const int each : {1, 2, 4})
-        if (t.ranks % each == 0 && each < t.ranks && judge(t.ranks / each, quick).normal)
-          others.fitting.emplace_back(t.ranks / each, each);
-      if (!others.fitting.empty()) one.remarks.insert(one.remarks.begin(), others);
-    }
-  if (log.tables.empty()) return checked;  // a run that failed is all there is
-  if (checked.empty()) throw nothing_to_judge(log, question.collective);
-  for (const NcclTable& t : log.tables)
-    if ((!question.collective || t.ranks == 1) && !collective_of(log, t, question))
-      checked.back().remarks.push_back(remark::PassedOver{t.collective, t.ranks == 1});
-  return checked;
+CheckedTable diagnose(const NcclLog& log, const NcclTable& table, Collective collective,
+                      LogCluster cluster, const CheckQuestion& question,
+                      const BatchOptions& options) {
+  return Diagnosis(log, table, collective, std::move(cluster), question, options).judge();
+}
+
+bool only_gpu_tells_machine(const NcclFacts& facts, const CheckQuestion& question) {
+  return question.instance.empty() && facts.network == NcclNetwork::unknown && !facts.nics &&
+         facts.platform.empty();
 }
 
 }  // namespace foreduce

@@ -147,6 +147,11 @@ namespace remark {
 struct GuessedInstance {
   std::string instance;
 };
+/// Nor that: the times are those of another machine with such GPUs.
+struct FittingMachine {
+  std::string instance;
+  std::string guessed;  ///< that the GPU's name suggested, and for which they are too fast
+};
 /// The loop that called is not the usual one, see models/caller.hpp.
 struct TimedBy {
   std::string caller;
@@ -325,15 +330,15 @@ struct LeftOut {
 };
 }  // namespace remark
 using Remark = std::variant<
-    remark::GuessedInstance, remark::TimedBy, remark::WideInterval, remark::PredictionAlone,
-    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
-    remark::Harmless, remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
-    remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
-    remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier, remark::Plateau,
-    remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes,
-    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
-    remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
-    remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
-    remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+    remark::GuessedInstance, remark::FittingMachine, remark::TimedBy, remark::WideInterval,
+    remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
+    remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced, remark::Unexplained,
+    remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum,
+    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier,
+    remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
+    remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
+    remark::LargeError, remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate,
+    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
 
 }  // namespace foreduce

@@ -208,6 +208,21 @@ bool is_gpu_named(const std::string& named, const std::string& model) {
          (memory_of(log).empty() || memory_of(ours).empty() || memory_of(log) == memory_of(ours));
 }
 
+std::vector<std::string> machines_with(const std::string& gpu, int per_node) {
+  const auto named = words_of_gpu(gpu);
+  std::vector<std::string> all, with_other_memory;
+  const auto take = [&](const Machine& m) {
+    if (m.gpus() != per_node || !same_kind(named, m.gpu->model)) return;
+    (is_gpu_named(gpu, m.gpu->model) ? all : with_other_memory).push_back(m.name);
+  };
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) take(catalogue.load(name));
+  for (const std::string& name : machines_elsewhere())
+    if (const Machine m = machine_named(name); m.fabric() == Fabric::rdma) take(m);
+  all.insert(all.end(), with_other_memory.begin(), with_other_memory.end());
+  return all;
+}
+
 namespace {
 
 /// What the log says of its GPUs and the machine does not agree with. `asked`: the user's name for

@@ -27,6 +27,10 @@ struct LogCluster {
 /// HBM3"), may be that model; of what either does not say, nothing is asked.
 bool is_gpu_named(const std::string& named, const std::string& model);
 
+/// Instance types, and machines outside of EC2 with RDMA, that have such GPUs and so many a node:
+/// first those with as much memory.
+std::vector<std::string> machines_with(const std::string& gpu, int per_node);
+
 /// An error at a table's first row.
 InputError table_error(const NcclLog& log, const NcclTable& table, std::string what,
                        std::string hint);

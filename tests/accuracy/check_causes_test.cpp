@@ -67,6 +67,37 @@ TEST(Check, SuspectsOneGpuANode) {
   EXPECT_SAYS(remarks_of(t), "check again with --nodes 2");
 }
 
+/// A log of H100 of which nothing else says on what machine it ran.
+NcclLog of_unknown_h100(const std::string& name, double factor = 1, double from = 1 << 20) {
+  NcclLog log = slower(name, factor, from);
+  NcclFacts& facts = log.tables.at(0).facts;
+  facts.network = NcclNetwork::unknown;
+  facts.nics.reset();
+  facts.most_nics.reset();
+  facts.platform.clear();
+  log.tables[0].gpu = "NVIDIA H100 80GB HBM3";
+  log.tables[0].hosts = 2;
+  return log;
+}
+
+TEST(Check, JudgesALogThatNamesNoMachineAsTheOneThatItsTimesFit) {
+  const CheckedTable t = checked(of_unknown_h100("nebius_h100_ib_2n"), "");
+  EXPECT_TRUE(t.normal) << causes_of(t);
+  EXPECT_EQ(t.instance, "hgx-h100-ib");
+  EXPECT_SAYS(remarks_of(t),
+              "judged as hgx-h100-ib, for it is faster than p5.48xlarge with such GPUs can be");
+  // A slow cluster is none of another kind.
+  for (const double factor : {1.0, 1.5, 3.0}) {
+    const CheckedTable p5 = checked(of_unknown_h100("awsome_p5_2n", factor), "");
+    EXPECT_EQ(p5.instance, "p5.48xlarge");
+    EXPECT_EQ(p5.normal, factor == 1.0);
+  }
+  // One that is fast where latency counts and slow where bandwidth does.
+  const CheckedTable sick = checked(of_unknown_h100("nebius_h100_ib_2n", 2, 32 << 20), "");
+  EXPECT_FALSE(sick.normal);
+  EXPECT_EQ(sick.instance, "hgx-h100-ib");
+}
+
 TEST(Check, NeverBlamesRingAndTreeTogether) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
   log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";

@@ -248,7 +248,7 @@ TEST(Check, NamesFirstWhatTheLogSaysOfTheHardware) {
 
 // The GPU's name alone does not say that it is EC2's machine.
 TEST(Check, CannotTellWhereAnUnknownMachineIsFaster) {
-  NcclLog log = changed([](double, double time, double) { return time / 4; });
+  NcclLog log = changed([](double, double time, double) { return time / 16; });
   log.tables[0].facts = {};
   log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
   const CheckedTable guessed = checked(log, "");
