@@ -171,6 +171,7 @@ class Importer {
         out_.notes.push_back(fmt::format("The NIC {} is left out: {}, and others have {}.", n.id,
                                          to_text(*n.bandwidth), to_text(fastest)));
     }
+    leave_out_distant_nics();
     Nic& nic = out_.machine.nic;
     nic.count = static_cast<int>(nics_.size());
     tell("nic.count", "NICs in the dump");
@@ -202,6 +203,25 @@ class Importer {
     }
     for (std::size_t n = 0; n < nics_.size(); ++n)
       numbering_ += fmt::format(", nic{} {}", n, nics_[n].id);
+  }
+
+  /// Where every GPU has a NIC at its PCIe switch, NCCL uses those; others are of storage or hosts.
+  void leave_out_distant_nics() {
+    if (!dump_.grouped) return;
+    std::set<std::size_t> of_gpus, with_nics;
+    for (const DumpedGpu& g : dump_.gpus) of_gpus.insert(g.group);
+    for (const DumpedNic& n : nics_)
+      if (of_gpus.contains(n.group)) with_nics.insert(n.group);
+    if (with_nics.size() < of_gpus.size()) return;
+    std::erase_if(nics_, [&](const DumpedNic& n) {
+      const bool distant = !of_gpus.contains(n.group);
+      if (distant)
+        out_.notes.push_back(fmt::format(
+            "The NIC {} is left out: it shares no PCIe switch with a GPU, and every GPU has one "
+            "that does.",
+            n.id));
+      return distant;
+    });
   }
 
   void import_pcie() {

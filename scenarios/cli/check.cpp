@@ -58,7 +58,7 @@ void add_check(CLI::App& app, Action& action) {
   struct Arguments {
     std::vector<std::string> logs;
     CheckQuestion question;
-    std::string against = "published", collective;
+    std::string against = "published", collective, profile;
     OutputOptions output;
     SimulationOptions simulation;
   };
@@ -83,13 +83,19 @@ void add_check(CLI::App& app, Action& action) {
       ->description(
           "Judge the tables of this collective only, also where nothing in the log names it. "
           "Default: of every one that the log names.");
+  auto* against = command
+                      ->add_option("--against", a->against,
+                                   "What is normal: published, what others published of such a "
+                                   "cluster, where somebody did "
+                                   "(of all-reduces); model, always the prediction; or the file of "
+                                   "an earlier log of this "
+                                   "cluster.")
+                      ->capture_default_str();
   command
-      ->add_option(
-          "--against", a->against,
-          "What is normal: published, what others published of such a cluster, where somebody did "
-          "(of all-reduces); model, always the prediction; or the file of an earlier log of this "
-          "cluster.")
-      ->capture_default_str();
+      ->add_option("--profile", a->profile,
+                   "Judge by this profile's predictions, a name or the ./file.yaml that foreduce "
+                   "calibrate wrote for this cluster. Default: the machine's.")
+      ->excludes(against);
   add_caller_option(*command, a->question.timed_by)
       ->description(
           "Which loop called the collective: nccl-tests, or torch (torch.distributed from Python, "
@@ -101,10 +107,15 @@ void add_check(CLI::App& app, Action& action) {
                           "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2",
                           "foreduce check all_gather.log --instance p5.48xlarge --nodes 4",
                           "foreduce check today.log --against last-month.log",
+                          "foreduce check today.log --instance p5.48xlarge --profile ./ours.yaml",
                           "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
   command->callback([a, &action] {
     action = [a] {
       judge_by(a->question, a->against);
+      if (!a->profile.empty()) {
+        a->question.profile = std::make_shared<const Profile>(Profiles().load(a->profile));
+        a->question.against = HealthyFrom::model;
+      }
       a->question.collective = collective_named(a->collective);
       auto [checked, refused] = judge_all(a->logs, a->question, a->simulation.batch());
       clear_progress();

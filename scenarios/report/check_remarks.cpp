@@ -91,6 +91,15 @@ struct RunWords {
         "normal",
         fmt::join(fitting, " or "));
   }
+  std::string operator()(const remark::OtherPlugin& r) const {
+    return fmt::format(
+        "NCCL used the plugin {}, whose fabric is not known here: times below a few MiB say little",
+        r.name);
+  }
+  std::string operator()(const remark::Warned& r) const {
+    return fmt::format("the log has {}: {}", r.warnings.size() == 1 ? "a warning" : "warnings",
+                       fmt::join(r.warnings, "; "));
+  }
   std::string operator()(const remark::PassedOver& r) const {
     return fmt::format(
         "{} is passed over: {}",

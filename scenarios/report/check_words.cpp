@@ -38,6 +38,9 @@ const char* network_name(NodeNetwork network) {
   return network == NodeNetwork::efa ? "EFA" : network == NodeNetwork::roce ? "RoCE" : "InfiniBand";
 }
 
+/// "200 Gbps" of a card.
+std::string gbps(BytesPerSecond rate) { return fmt::format("{:.4g} Gbps", rate.value / 125e6); }
+
 /// What is wrong.
 struct What {
   NodeNetwork network;
@@ -78,6 +81,9 @@ struct What {
     return fmt::format("{} of {} rails{} {} everything", c.rails, c.of_rails,
                        c.of_rail > 1 ? fmt::format(" ({} of {} NICs)", c.used, c.of) : "",
                        c.rails == 1 ? "carries" : "carry");
+  }
+  std::string operator()(cause::SlowCards c) const {
+    return fmt::format("network cards run at {} of {}", gbps(c.rate), gbps(c.of));
   }
   std::string operator()(cause::SlowPcieLink c) const {
     return fmt::format("a PCIe link of a GPU or a NIC carries {} of what it should",
@@ -153,9 +159,15 @@ struct Remedy {
     return efa() ? "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), "
                    "the launch template's network cards, NCCL_IB_HCA, pods' "
                    "vpc.amazonaws.com/efa"
-                 : "count the cards that are up (ibstat, rdma link) and those that NCCL uses "
+                 : "count the cards that are up at their full rate (ibstat, rdma link) and those "
+                   "that NCCL uses "
                    "(`NET/IB : Using` with NCCL_DEBUG=INFO, NCCL_IB_HCA), and those that a "
                    "container sees";
+  }
+  std::string operator()(cause::SlowCards) const {
+    return "ibstat (Rate) and ethtool on every node, and the switches' ports; cables and optics; "
+           "the "
+           "instance's or virtual machine's own limit";
   }
   std::string operator()(cause::SlowPcieLink) const {
     return "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d "
@@ -231,6 +243,9 @@ struct Says {
         "the log says so: {} {} of {} NICs{}",
         network == NodeNetwork::efa ? "the plugin found" : "NCCL uses", e.found, e.of,
         e.host.empty() ? "" : fmt::format(" on {}, {} elsewhere", e.host, e.elsewhere));
+  }
+  std::string operator()(evidence::CardRate e) const {
+    return fmt::format("the log says so: NCCL's graph has cards of {}", gbps(e.rate));
   }
   std::string operator()(evidence::Channels e) const {
     return fmt::format("the log says so: {} channel{}", e.count, plural(e.count));

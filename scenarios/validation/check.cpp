@@ -94,8 +94,8 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
       CheckedTable& one = checked.back();
       if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
         try_other_nodes(one, asked, question);
-      if (one.nodes > 1 && question.against != HealthyFrom::log && outruns_machine(one) &&
-          only_gpu_tells_machine(t.facts, question))
+      if (one.nodes > 1 && question.against != HealthyFrom::log && !question.profile &&
+          outruns_machine(one) && only_gpu_tells_machine(t.facts, question))
         try_other_machines(one, asked, question);
     }
   if (log.tables.empty()) return checked;  // a run that failed is all there is

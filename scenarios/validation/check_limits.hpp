@@ -45,6 +45,8 @@ struct CheckLimits {
   /// Where this part of all sizes is faster than the machine that the GPU's name suggests, it may
   /// be another one; a fifth of slow ones is not normal either. Assumed.
   static constexpr double fast_share = 0.2;
+  /// A card of less than this part of its rate came up slower: NCCL's graph has whole rates.
+  static constexpr double card_rate = 0.75;
   /// Times below this part of what the links allow are impossible: rounding, and a NIC that does a
   /// little better than its sheet, explain no more. Assumed.
   static constexpr double impossible_below = 0.95;

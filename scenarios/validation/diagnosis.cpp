@@ -107,6 +107,10 @@ void Diagnosis::take_rows() {
                             remark::GuessedInstance{cluster_.machine.name});
   if (checked_.timed_by != kUsualCaller)
     checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
+  if (!table_.facts.other_plugin.empty())
+    checked_.remarks.push_back(remark::OtherPlugin{table_.facts.other_plugin});
+  if (!table_.facts.warnings.empty())
+    checked_.remarks.push_back(remark::Warned{table_.facts.warnings});
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
     checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
@@ -125,7 +129,7 @@ std::vector<Expectations> Diagnosis::predict(std::vector<Setup> setups,
 }
 
 void Diagnosis::predict_healthy() {
-  profile_ = Profiles().nearest_to(cluster_.machine);
+  profile_ = question_.profile ? *question_.profile : Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
   const Setup healthy{{}, cluster_.machine, profile_};
@@ -207,6 +211,7 @@ void Diagnosis::judge_rows() {
   checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
   const bool by_machine = question_.against != HealthyFrom::log;
   if (by_machine && is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
+  if (by_machine && !checked_.normal && !table_.facts.other_plugin.empty()) checked_.unsure = true;
   // No profile was fitted to other collectives than all-reduces below where bandwidth alone counts.
   if (!checked_.normal && collective_ != Collective::all_reduce &&
       only_slow_below_plateau(checked_))
@@ -396,7 +401,8 @@ CheckedTable Diagnosis::judge() {
   judge_run();
   if (!checked_.normal && !table_.facts.settings.empty())
     checked_.remarks.push_back(remark::Settings{table_.facts.settings});
-  if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
+  if (too_fast || question_.causes == Causes::not_sought || !table_.facts.other_plugin.empty())
+    return std::move(checked_);
   if (!checked_.earlier.empty()) checked_.remarks.push_back(beside_earlier(checked_));
   if (const auto plateau = short_plateau(checked_)) checked_.remarks.push_back(*plateau);
   if (lone_) checked_.remarks.push_back(lone_->remark);

@@ -78,6 +78,7 @@ struct CheckQuestion {
   std::optional<Collective> collective = {};    ///< judge its tables only; nothing: all
   std::string timed_by = {};                    ///< see models/caller.hpp; "": what the log says
   std::shared_ptr<const NcclLog> earlier = {};  ///< for HealthyFrom::log
+  std::shared_ptr<const Profile> profile = {};  ///< the asker's; null: the machine's
 };
 
 /// Judges every table of a log that is of a Collective. What others published are all-reduces; of

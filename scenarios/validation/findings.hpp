@@ -69,6 +69,9 @@ struct FewNics {
 struct SlowPcieLink {  ///< of a GPU or a NIC
   double share = 0;    ///< of what it should carry
 };
+struct SlowCards {  ///< cards that came up at a lower rate
+  BytesPerSecond rate, of;
+};
 struct TcpForRdma {
   bool one_interface = false;
 };
@@ -97,9 +100,9 @@ struct OtherChoices {       ///< of algorithm and protocol
 using CauseKind =
     std::variant<std::monostate, cause::OtherInstance, cause::OtherGpu, cause::NoNvls,
                  cause::PcieForNvlink, cause::HalfNvlink, cause::HeldChannels, cause::SmallBuffer,
-                 cause::TwoChannels, cause::FewNics, cause::SlowPcieLink, cause::TcpForRdma,
-                 cause::HostBounce, cause::SlowMessages, cause::LatencyFloor, cause::RingForTree,
-                 cause::TreeForRing, cause::OneProtocol, cause::OtherChoices>;
+                 cause::TwoChannels, cause::FewNics, cause::SlowPcieLink, cause::SlowCards,
+                 cause::TcpForRdma, cause::HostBounce, cause::SlowMessages, cause::LatencyFloor,
+                 cause::RingForTree, cause::TreeForRing, cause::OneProtocol, cause::OtherChoices>;
 
 /// Each is one thing that a log says for a cause.
 namespace evidence {
@@ -130,9 +133,13 @@ struct Channels {
   int count = 0;
   bool operator==(const Channels&) const = default;
 };
+struct CardRate {  ///< of the slowest in NCCL's graph
+  BytesPerSecond rate;
+  bool operator==(const CardRate&) const = default;
+};
 }  // namespace evidence
 using Evidence = std::variant<evidence::Line, evidence::Gpu, evidence::Setting, evidence::Nics,
-                              evidence::Channels, Choices>;
+                              evidence::Channels, evidence::CardRate, Choices>;
 
 /// A thing that may be wrong, on which network, and what the log says for it.
 struct Finding {
@@ -263,6 +270,14 @@ struct LoneSlowSize {
 struct OtherNodes {
   std::vector<std::pair<int, int>> fitting;
 };
+/// What carried the bytes is a plugin of which nothing is known.
+struct OtherPlugin {
+  std::string name;
+};
+/// NCCL's own warnings.
+struct Warned {
+  std::vector<std::string> warnings;
+};
 /// A table is not judged.
 struct PassedOver {
   std::string collective;  ///< "": not known
@@ -339,6 +354,7 @@ using Remark = std::variant<
     remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
     remark::LargeError, remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate,
     remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::OtherPlugin,
+    remark::Warned>;
 
 }  // namespace foreduce

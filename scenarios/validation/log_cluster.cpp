@@ -278,6 +278,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (!t.uneven.empty())
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
                "measure with as many ranks on each host, for only then is it known what is normal");
+  if (!given && !t.facts.other_plugin.empty())
+    throw fail(fmt::format("NCCL used the plugin {}, and no machine that ships has such a network",
+                           t.facts.other_plugin),
+               "describe the machine in a file (docs/machine.md) and give --instance ./file.yaml");
   LogCluster w;
   const int per_node = nodes > 0 ? t.ranks / nodes : std::max(1, t.least_on_host);
   const bool rdma = instance.empty() && t.facts.network == NcclNetwork::infiniband;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "models/nccl_names.hpp"
+#include "scenarios/validation/log_text.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
@@ -81,10 +82,53 @@ void take_channels(NcclFacts& facts, string_view line) {
 std::string plain(string_view word) {
   if (word.ends_with('.')) word.remove_suffix(1);
   constexpr string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_-";
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^=,_-";
   return word.size() <= 40 && word.find_first_not_of(kLetters) == string_view::npos
              ? std::string(word)
              : std::string();
+}
+
+/// A setting that may be repeated, of "NCCL_ALGO=Ring"; nothing for another word.
+std::optional<std::pair<std::string, std::string>> setting_of(string_view word) {
+  const auto equals = word.find('=');
+  if (!word.starts_with("NCCL_") || equals == string_view::npos) return std::nullopt;
+  const auto known = std::find(std::begin(nccl_words::kSettings), std::end(nccl_words::kSettings),
+                               word.substr(0, equals));
+  std::string value = plain(word.substr(equals + 1));
+  if (known == std::end(nccl_words::kSettings) || value.empty()) return std::nullopt;
+  return std::pair(std::string(*known), std::move(value));
+}
+
+/// "+ NET[25.0] - NET/0 (…)" of the system that NCCL found (graph/topo.cc): a card's GB/s.
+void take_card_rate(NcclFacts& facts, string_view line) {
+  const string_view rate = word_after(line, "+ NET[", "]");
+  if (line.find(" - NET/") == string_view::npos) return;
+  if (const auto gb = nccl_words::number(rate); gb && *gb > 0 && *gb < 1e4)
+    facts.card_rate =
+        std::min(facts.card_rate.value_or(BytesPerSecond{1e18}), BytesPerSecond{1e9 * *gb});
+}
+
+/// "Using network GPUDirectTCPX_v7": of plugins whose names say that they carry neither EFA's nor
+/// InfiniBand's bytes.
+void take_plugin(NcclFacts& facts, string_view line) {
+  const string_view name = word_after(line, "Using network ");
+  for (const string_view known : {"TCPX", "FasTrak", "FastSocket", "TCPXO"})
+    if (name.find(known) != string_view::npos) facts.other_plugin = plain(name);
+  if (name == "gIB" || name.starts_with("gIB_")) facts.network = NcclNetwork::infiniband;
+}
+
+/// The first few that differ but for their numbers.
+void take_warning(NcclFacts& facts, string_view line) {
+  constexpr std::size_t kMost = 3;
+  std::string warning = warning_in(line);
+  if (warning.empty() || facts.warnings.size() == kMost) return;
+  const auto letters = [](std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+  };
+  const auto alike = [&](const std::string& w) { return letters(w) == letters(warning); };
+  if (std::none_of(facts.warnings.begin(), facts.warnings.end(), alike))
+    facts.warnings.push_back(std::move(warning));
 }
 
 /// An instance type, or nothing.
@@ -126,6 +170,22 @@ const char* name_of(NcclNetwork network) {
   return "unknown";
 }
 
+std::optional<int> NcclFacts::cards_listed() const {
+  std::string list = setting("NCCL_IB_HCA");
+  if (list.starts_with('=')) list.erase(0, 1);
+  if (list.empty() || list.starts_with('^')) return std::nullopt;
+  int cards = 0;
+  for (std::size_t from = 0; from < list.size(); ++cards) {
+    const std::size_t end = std::min(list.find(',', from), list.size());
+    const std::string card = list.substr(from, std::min(list.find(':', from), end) - from);
+    // "mlx5" is every card whose name begins so.
+    if (card.find('_') == std::string::npos || card.back() < '0' || card.back() > '9')
+      return std::nullopt;
+    from = end + 1;
+  }
+  return cards;
+}
+
 void take_info(NcclFacts& facts, string_view line) {
   const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
   if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())
@@ -142,6 +202,15 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.plugin_over_tcp = true;
   if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
   if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
+  // What a network's own code says before NCCL says that it uses it.
+  if (facts.network == NcclNetwork::unknown &&
+      ((has("NET/IB : ") && !has("No device found")) || has("GPU Direct RDMA Disabled for HCA ")))
+    facts.network = NcclNetwork::infiniband;
+  if (facts.network == NcclNetwork::unknown && has("NET/Socket : Using ["))
+    facts.network = NcclNetwork::sockets;
+  take_plugin(facts, line);
+  take_card_rate(facts, line);
+  take_warning(facts, line);
   // aws-ofi-nccl, platform-aws.c: "Running on p5.48xlarge platform, Setting NCCL_TOPO_FILE …";
   // nccl_ofi_tuner.cpp: "NCCL_OFI_TUNER is not available for platform : g7e.8xlarge, …" and
   // "Region base Tuner is chosen for platform: p5.48xlarge".
@@ -181,6 +250,24 @@ void take_info(NcclFacts& facts, string_view line) {
             plain(word_after(line, std::string(name) + " set by environment to ", " \t"));
         !v.empty() && !facts.set_by_plugin.contains(name))
       facts.settings[name] = v;
+}
+
+std::map<std::string, std::string> settings_of_command(string_view line) {
+  std::map<std::string, std::string> settings;
+  const nccl_words::Words words = nccl_words::split(line);
+  const auto starts = [](string_view w) {
+    return w == "mpirun" || w == "mpiexec" || w == "srun" || w == "torchrun" || w == "prterun";
+  };
+  const bool launches =
+      !nccl_words::test_in(words).empty() || std::any_of(words.begin(), words.end(), starts);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const string_view before = i > 0 ? words[i - 1] : string_view();
+    // In the middle of a line only behind a word that sets it, or beside what it is set for.
+    const bool set = i == 0 || launches || before == "-x" || before == "export" ||
+                     before == "env" || before == "--env" || before == "-env";
+    if (const auto setting = setting_of(words[i]); setting && set) settings.insert(*setting);
+  }
+  return settings;
 }
 
 }  // namespace foreduce

@@ -6,7 +6,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "input/units.hpp"
 #include "models/nccl_names.hpp"
 
 namespace foreduce {
@@ -36,11 +38,19 @@ struct NcclFacts {
   /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.
   std::map<std::string, std::string> settings;
   std::set<std::string> set_by_plugin;  ///< those that aws-ofi-nccl gave it
+  /// Of the slowest network card that NCCL's graph has, one way; nothing where no line has one.
+  std::optional<BytesPerSecond> card_rate;
+  /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
+  std::string other_plugin;
+  std::vector<std::string> warnings;  ///< NCCL's, the first few that differ
 
   /// Whether there is any line of what NCCL did: its network, cards or channels.
   bool say_how() const {
     return network != NcclNetwork::unknown || nics || channels || !settings.empty();
   }
+  /// How many cards NCCL_IB_HCA leaves it: "mlx5_0,mlx5_1" two. Nothing where it does not list
+  /// single cards.
+  std::optional<int> cards_listed() const;
   /// Of a setting; "" where it is not there.
   std::string setting(const std::string& name) const {
     const auto at = settings.find(name);
@@ -50,5 +60,9 @@ struct NcclFacts {
 
 /// Adds what one line of the log says. Of several nodes the worst counts, whichever comes last.
 void take_info(NcclFacts& facts, std::string_view line);
+
+/// NCCL's settings of a command that starts a test: "mpirun -x NCCL_ALGO=Ring …", "export
+/// NCCL_ALGO=Ring", "NCCL_ALGO=Ring ./build/all_reduce_perf …"; none where the line is no command.
+std::map<std::string, std::string> settings_of_command(std::string_view line);
 
 }  // namespace foreduce

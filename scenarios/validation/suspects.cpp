@@ -247,6 +247,16 @@ void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profil
   }
 }
 
+/// Cards that came up at a lower rate, where NCCL's graph has it. aws-ofi-nccl joins cards.
+void add_slow_cards(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
+                    const Profile& profile) {
+  if (!log.card_rate || healthy.nic.efa > 0 ||
+      *log.card_rate >= CheckLimits::card_rate * healthy.nic.bandwidth)
+    return;
+  all.push_back({cause::SlowCards{*log.card_rate, healthy.nic.bandwidth}, healthy, profile});
+  all.back().machine.nic.bandwidth = *log.card_rate;
+}
+
 /// Other ways between the nodes: TCP, and copies through host memory.
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
@@ -307,7 +317,8 @@ void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collect
 
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
                             const Profile& profile, int nodes) {
-  const NcclFacts& log = table.facts;
+  NcclFacts log = table.facts;
+  if (!log.nics) log.nics = log.cards_listed();
   std::vector<Setup> all;
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > CheckLimits::few_nodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
@@ -325,6 +336,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
       add_left_over_protocol(all, healthy, profile);
     add_fewer(all, log, healthy, profile, nodes);
     add_slow_link(all, healthy, profile, nodes);
+    add_slow_cards(all, log, healthy, profile);
     add_detours(all, healthy, profile);
     add_slow_messages(all, healthy, profile);
   }
@@ -361,6 +373,7 @@ Fault fault_of(const CauseKind& kind) {
     Fault operator()(cause::SmallBuffer) const { return Fault::buffer; }
     Fault operator()(cause::FewNics) const { return Fault::rails; }
     Fault operator()(cause::SlowPcieLink) const { return Fault::link; }
+    Fault operator()(cause::SlowCards) const { return Fault::cards; }
     Fault operator()(cause::TcpForRdma) const { return Fault::sockets; }
     Fault operator()(cause::HostBounce) const { return Fault::bounce; }
     Fault operator()(cause::SlowMessages) const { return Fault::latency; }
@@ -403,10 +416,13 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
         return set("NCCL_IB_DISABLE");
       return std::nullopt;
     case Fault::rails:
+      if (!log.nics && log.cards_listed().value_or(healthy.nic.count) < healthy.nic.count)
+        return set("NCCL_IB_HCA");
       if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
       return evidence::Nics{*log.nics, healthy.nic.count,
                             log.most_nics == log.nics ? "" : log.nics_host,
                             log.most_nics.value_or(*log.nics)};
+    case Fault::cards: return evidence::CardRate{*log.card_rate};
     case Fault::bounce:
       if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
       return set("NCCL_NET_GDR_LEVEL");
@@ -441,10 +457,11 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
   switch (s.fault()) {
     case Fault::sockets:
       return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
-             (log.nics.has_value() && !log.no_infiniband);
+             ((log.nics || log.cards_listed()) && !log.no_infiniband);
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:
+    case Fault::cards:
     case Fault::link: return sockets;
     case Fault::no_nvls:
       return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&

@@ -22,7 +22,8 @@ enum class Fault {
   pcie,
   nvlink,
   rails,
-  link,  ///< a PCIe link of a GPU or a NIC
+  link,   ///< a PCIe link of a GPU or a NIC
+  cards,  ///< at a lower rate
   channels,
   buffer,  ///< between two ranks
   sockets,

@@ -98,6 +98,43 @@ TEST(Check, JudgesALogThatNamesNoMachineAsTheOneThatItsTimesFit) {
   EXPECT_EQ(sick.instance, "hgx-h100-ib");
 }
 
+TEST(Check, NamesCardsAtHalfTheirRateWhereNcclsGraphHasThem) {
+  NcclLog log = slower("nebius_h100_ib_2n", 2);
+  log.tables.at(0).facts.card_rate = BytesPerSecond{25e9};
+  EXPECT_TRUE(causes_of(checked(log, "hgx-h100-ib"))
+                  .starts_with("network cards run at 200 Gbps of 400 Gbps [the log says so: NCCL's "
+                               "graph has cards of 200 Gbps]"))
+      << causes_of(checked(log, "hgx-h100-ib"));
+  log.tables[0].facts.card_rate = BytesPerSecond{50e9};
+  EXPECT_EQ(causes_of(checked(log, "hgx-h100-ib")).find("network cards run"), std::string::npos);
+}
+
+TEST(Check, QuotesTheListOfCardsThatLeavesNcclFew) {
+  NcclLog log = slower("nebius_h100_ib_2n", 8);
+  log.tables.at(0).facts.settings["NCCL_IB_HCA"] = "mlx5_0";
+  EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "1 of 8 rails carries everything");
+  EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "[the log says so: NCCL_IB_HCA=mlx5_0]");
+}
+
+TEST(Check, CannotTellWhatAnUnknownPluginShouldReach) {
+  NcclLog log = slower("nebius_h100_ib_2n", 2);
+  log.tables.at(0).facts.network = NcclNetwork::unknown;
+  log.tables[0].facts.other_plugin = "GPUDirectTCPX_v7";
+  const CheckedTable t = checked(log, "hgx-h100-ib");
+  EXPECT_TRUE(t.unsure);
+  EXPECT_TRUE(t.causes.empty());
+  EXPECT_SAYS(remarks_of(t), "NCCL used the plugin GPUDirectTCPX_v7");
+  EXPECT_THROW(checked(log, ""), InputError);
+}
+
+TEST(Check, RepeatsNcclsWarnings) {
+  NcclLog log = load_nccl_log(kLogs / "nebius_h100_ib_2n.txt");
+  log.tables.at(0).facts.warnings = {"NCCL WARN NET/IB : mlx5_3:1 Got async event : port error"};
+  const CheckedTable t = checked(log, "hgx-h100-ib");
+  EXPECT_TRUE(t.normal);
+  EXPECT_SAYS(remarks_of(t), "a warning: NCCL WARN NET/IB : mlx5_3:1 Got async event : port error");
+}
+
 TEST(Check, NeverBlamesRingAndTreeTogether) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
   log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";

@@ -41,6 +41,23 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
   EXPECT_SAYS_NOT(cause_of(ring), "NCCL does not use NVLS");
 }
 
+TEST(CheckSettings, JudgesByTheProfileThatIsGiven) {
+  const TemporaryFolder folder;
+  const std::string slow =
+      folder.write("run.log", foreduce_says("compare " + kP5 +
+                                            "--nodes 2 --algorithm nccl --sizes 8B:64KiB:x2 "
+                                            "--profile nccl-a100 --format nccl-tests")
+                                  .out)
+          .string();
+  const std::string check = "check " + slow + " " + kP5 + "--nodes 2 ";
+  EXPECT_EQ(foreduce_says(check).status, 1);
+  const Result own = foreduce_says(check + "--profile nccl-a100");
+  EXPECT_EQ(own.status, 0) << own.out;
+  EXPECT_SAYS(own.out, "(profile nccl-a100)");
+  EXPECT_EQ(foreduce_says(check + "--profile nccl-a10").status, 2);
+  EXPECT_EQ(foreduce_says(check + "--profile nccl-a100 --against model").status, 2);
+}
+
 TEST(CheckSettings, SmallBuffersExplainTheirTimes) {
   const std::string answer = said(kP5 + "--nodes 4 ", "--nccl-buffsize 1MiB",
                                   info("NCCL_BUFFSIZE set by environment to 1048576."));

@@ -327,6 +327,29 @@ TEST(TopologyImport, SurvivesDamagedFiles) {
   }
 }
 
+// Two cards of ten are the storage's, as on most machines with a card for each GPU.
+TEST(TopologyImport, LeavesOutCardsThatAreAtNoGpu) {
+  const TemporaryFolder folder;
+  const std::string rows =
+      "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\n"
+      "GPU0\t X \tNV18\tPIX\tNODE\tNODE\t0-55\n"
+      "GPU1\tNV18\t X \tNODE\t{}\tPIX\t0-55\n"
+      "NIC0\tPIX\tNODE\t X \tNODE\tNODE\n"
+      "NIC1\tNODE\t{}\tNODE\t X \tNODE\n"
+      "NIC2\tNODE\tPIX\tNODE\tNODE\t X \n";
+  const auto import = [&](const char* link) {
+    return import_machine(
+        load_topology_dump(
+            folder.write("smi.txt", fmt::format(fmt::runtime(rows), link, link)).string()),
+        {.name = "", .like = "hgx-h200-ib"});
+  };
+  const ImportedMachine m = import("NODE");
+  EXPECT_EQ(m.machine.nic.count, 2);
+  EXPECT_EQ(m.machine.pcie->switches.size(), 2u);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(m.notes, " ")), "The NIC NIC1 is left out");
+  EXPECT_EQ(import("PIX").machine.nic.count, 3);  // a second one at a GPU is used
+}
+
 // A dump without PCI vendors names the card as its driver does.
 TEST(TopologyImport, KnowsMlx5CardsByTheirDriver) {
   const TemporaryFolder folder;
