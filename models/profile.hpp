@@ -83,6 +83,10 @@ struct Protocol {
   std::optional<Estimated<Bytes>> net_hop_whole_from;
   /// Bytes on the wire from which a message pays net_hop at all. Null: any does.
   std::optional<Estimated<Bytes>> net_hop_from;
+  /// In place of net_hop in a ring over InfiniBand or RoCE, where the GPU matters, and from how
+  /// many bytes on the wire it is whole, as net_hop_whole_from; null: net_hop and its own.
+  std::optional<Estimated<Seconds>> rdma_ring_hop;
+  std::optional<Estimated<Bytes>> rdma_ring_hop_whole_from;
   std::optional<Estimated<Seconds>>
       overhead;  ///< for which a message between nodes occupies either end more; null: 0
   /// Bytes on the wire a second that the sender's host thread handles for one channel, a message

@@ -53,6 +53,11 @@ void describe(Fields& f, Protocol& p) {
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("net_hop_whole_from", p.net_hop_whole_from,
              "bytes on the wire from which net_hop is whole; smaller messages pay as their root");
+  f.optional("rdma_ring_hop", p.rdma_ring_hop,
+             "in place of net_hop in a ring over InfiniBand or RoCE");
+  f.optional("rdma_ring_hop_whole_from", p.rdma_ring_hop_whole_from,
+             "bytes on the wire from which rdma_ring_hop is whole; smaller messages pay as their "
+             "root");
   f.optional("net_hop_from", p.net_hop_from,
              "bytes on the wire; only messages as long pay net_hop");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
@@ -80,6 +85,9 @@ void describe(Fields& f, Protocol& p) {
       fields.problem("gap_from", "says when a gap is paid, and there is none");
     if (p.gap_whole_from && (!p.gap || p.gap_whole_from->value.value < 1))
       fields.problem("gap_whole_from", "says when a gap is whole, and there is none");
+    if (p.rdma_ring_hop.has_value() != p.rdma_ring_hop_whole_from.has_value() ||
+        (p.rdma_ring_hop && p.rdma_ring_hop_whole_from->value.value < 1))
+      fields.problem("rdma_ring_hop", "stands with rdma_ring_hop_whole_from, of a byte at least");
     if (p.net_hop_from && !p.net_hop)
       fields.problem("net_hop_from", "says when a net_hop is paid, and there is none");
     if (p.net_hop_whole_from && (!p.net_hop || p.net_hop_whole_from->value.value < 1))

@@ -75,6 +75,11 @@ void MessageCosts::set_classes(const Sending& sending, const Protocol* protocol,
     if (protocol) {
       const auto& inside = sending.ring && protocol->ring_hop ? protocol->ring_hop : protocol->hop;
       cost.hop = value_or(network ? protocol->net_hop : inside, Seconds{}).value;
+      if (network && sending.ring && profile.fabric == Fabric::rdma && protocol->rdma_ring_hop) {
+        cost.hop = protocol->rdma_ring_hop->value.value;
+        cost.hop_whole_from =
+            protocol->rdma_ring_hop_whole_from->value.value * sending.messages_each;
+      }
     }
   }
 }

@@ -22,9 +22,11 @@ struct RunWords {
   }
   std::string operator()(const remark::FittingMachine& r) const {
     return fmt::format(
-        "the log does not say on what machine it ran: judged as {}, for it is faster than {} with "
-        "such GPUs can be; of another say --instance",
-        r.instance, r.guessed);
+        "the log does not say on what machine it ran: judged as {}, {}; of another say --instance",
+        r.instance,
+        r.guessed.empty()
+            ? "whose times they are, of several that have such GPUs"
+            : fmt::format("for it is faster than {} with such GPUs can be", r.guessed));
   }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
   std::string operator()(const remark::WideInterval& r) const {

@@ -93,7 +93,8 @@ std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
               scale(network(p).overhead, 0.5);
               scale(network(p).proxy_rate, 2);
               for (Protocol& protocol : p.protocols) {
-                for (auto* time : {&protocol.overhead, &protocol.net_hop, &protocol.gap})
+                for (auto* time : {&protocol.overhead, &protocol.net_hop, &protocol.rdma_ring_hop,
+                                   &protocol.gap})
                   scale(*time, 0.5);
                 scale(protocol.proxy_rate, 2);
               }

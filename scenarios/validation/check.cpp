@@ -59,27 +59,56 @@ bool outruns_machine(const CheckedTable& t) {
   return static_cast<double>(fast) >= CheckLimits::fast_share * static_cast<double>(t.rows.size());
 }
 
-/// Where nothing but the GPU's name told the machine and the times are not that one's: judges it as
-/// the machine with such GPUs that they fit, another network being the usual difference.
-void try_other_machines(CheckedTable& one, const AskedTable& asked, const CheckQuestion& question) {
-  CheckQuestion quick = question;
-  quick.causes = Causes::not_sought;
+/// The verdict, without causes, as the machine with such GPUs that the times fit best, another
+/// network being the usual difference; nothing where they outrun all. A normal one comes first.
+std::optional<CheckedTable> best_fit(const AskedTable& asked, CheckQuestion question, int nodes,
+                                     int per_node, const std::string& except) {
+  question.causes = Causes::not_sought;
   std::optional<CheckedTable> best;
-  for (const std::string& name : machines_with(asked.table.gpu, one.ranks / one.nodes)) {
-    if (name == one.instance) continue;
-    quick.instance = name;
-    CheckedTable other = asked.judged(one.nodes, quick);
-    if (outruns_machine(other) || (one.normal && !other.normal)) continue;
+  for (const std::string& name : machines_with(asked.table.gpu, per_node)) {
+    if (name == except) continue;
+    question.instance = name;
+    CheckedTable other = asked.judged(nodes, question);
+    if (outruns_machine(other)) continue;
     if (!best || (other.normal && !best->normal) ||
         (other.normal == best->normal && other.misfit < best->misfit))
       best = std::move(other);
   }
-  if (!best) return;
-  quick.instance = best->instance;
-  quick.causes = question.causes;
+  return best;
+}
+
+/// Where the times are not those of the machine that the GPU's name suggests: judges it as the one
+/// that they fit.
+void try_other_machines(CheckedTable& one, const AskedTable& asked, CheckQuestion question) {
+  const auto best = best_fit(asked, question, one.nodes, one.ranks / one.nodes, one.instance);
+  if (!best || (one.normal && !best->normal)) return;
   const remark::FittingMachine fitting{best->instance, one.instance};
-  one = asked.judged(one.nodes, quick);
+  question.instance = best->instance;
+  one = asked.judged(one.nodes, question);
   one.remarks.insert(one.remarks.begin(), fitting);
+}
+
+/// Where several machines have such GPUs: as the one whose times it has. Throws what is asked then
+/// where it is normal for none.
+CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
+  const NcclTable& t = asked.table;
+  try {
+    return asked.judged(question.nodes, question);
+  } catch (const InputError&) {
+    const int nodes = question.nodes > 0 ? question.nodes : t.hosts;
+    const bool open = only_gpu_tells_machine(t.facts, question) && !question.profile &&
+                      question.against != HealthyFrom::log && !t.gpu.empty();
+    // One GPU a node is a common test of larger nodes.
+    if (!open || nodes < 1 || t.ranks <= nodes || t.ranks % nodes != 0 || !t.uneven.empty() ||
+        !t.conflicting_hosts.empty())
+      throw;
+    const auto best = best_fit(asked, question, nodes, t.ranks / nodes, "");
+    if (!best || !best->normal) throw;
+    question.instance = best->instance;
+    CheckedTable one = asked.judged(nodes, question);
+    one.remarks.insert(one.remarks.begin(), remark::FittingMachine{best->instance, ""});
+    return one;
+  }
 }
 
 }  // namespace
@@ -90,7 +119,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
   for (const NcclTable& t : log.tables)
     if (const auto collective = collective_of(log, t, question)) {
       const AskedTable asked{log, t, *collective, options};
-      checked.push_back(asked.judged(question.nodes, question));
+      checked.push_back(judged_as_any(asked, question));
       CheckedTable& one = checked.back();
       if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
         try_other_nodes(one, asked, question);

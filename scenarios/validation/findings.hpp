@@ -154,10 +154,11 @@ namespace remark {
 struct GuessedInstance {
   std::string instance;
 };
-/// Nor that: the times are those of another machine with such GPUs.
+/// Nor that alone: the times are those of this machine with such GPUs.
 struct FittingMachine {
   std::string instance;
-  std::string guessed;  ///< that the GPU's name suggested, and for which they are too fast
+  std::string guessed;  ///< that the GPU's name suggested, and for which they are too fast; "":
+                        ///< several have such GPUs
 };
 /// The loop that called is not the usual one, see models/caller.hpp.
 struct TimedBy {

@@ -195,7 +195,26 @@ bool mostly_fast(const CheckedTable& table) {
   return count(Verdict::slow) == 0 && 2 * count(Verdict::fast) > std::ssize(table.rows);
 }
 
+namespace {
+
+/// Whether the times in place are those out of place, so that what goes up and down with size is
+/// the machine's and no noise.
+bool repeats(const CheckedTable& table) {
+  std::vector<double> apart;
+  for (const CheckedRow& r : table.rows)
+    if (r.row.out_of_place && r.row.in_place)
+      apart.push_back(
+          std::abs(std::log(r.row.in_place->time.value / r.row.out_of_place->time.value)));
+  if (apart.size() < CheckLimits::fewest_to_scatter) return false;
+  std::sort(apart.begin(), apart.end());
+  // Copies of one column are no second measurement.
+  return apart.back() > 0 && apart[apart.size() * 3 / 4] < CheckLimits::scatter / 2;
+}
+
+}  // namespace
+
 double scatter_of(const CheckedTable& table) {
+  if (repeats(table)) return 0;
   std::vector<double> off;
   const auto& rows = table.rows;
   for (std::size_t i = 1; i + 1 < rows.size(); ++i)

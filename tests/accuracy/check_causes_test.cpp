@@ -98,6 +98,17 @@ TEST(Check, JudgesALogThatNamesNoMachineAsTheOneThatItsTimesFit) {
   EXPECT_EQ(sick.instance, "hgx-h100-ib");
 }
 
+TEST(Check, ChoosesAmongSeveralMachinesByTheTimes) {
+  NcclLog log = of_unknown_h100("nebius_h100_ib_2n");
+  log.tables[0].gpu = "NVIDIA H200";  // p5e, p5en and others have them
+  const CheckedTable t = checked(log, "");
+  EXPECT_TRUE(t.normal);
+  EXPECT_EQ(t.instance, "hgx-h200-ib");
+  EXPECT_SAYS(remarks_of(t), "judged as hgx-h200-ib, whose times they are, of several");
+  for (NcclRow& r : log.tables[0].rows) r.out_of_place->time = r.out_of_place->time * 8;
+  EXPECT_THROW(checked(log, ""), InputError);  // normal for none: the asker has to say
+}
+
 TEST(Check, NamesCardsAtHalfTheirRateWhereNcclsGraphHasThem) {
   NcclLog log = slower("nebius_h100_ib_2n", 2);
   log.tables.at(0).facts.card_rate = BytesPerSecond{25e9};

@@ -186,6 +186,21 @@ TEST(Sending, RingHopReplacesHopInRings) {
   EXPECT_NEAR(seconds() - as_tree, 14 * 2e-6, 1e-9);
 }
 
+// Two ranks: two steps of 32 bytes. Messages of a quarter of the whole pay half of it.
+TEST(Sending, RdmaRingHopReplacesNetHopInRingsOverRdmaAlone) {
+  Profile profile = profile_with(protocol_with(number("net_hop", "1 us") + ", " +
+                                               number("rdma_ring_hop", "10 us") + ", " +
+                                               number("rdma_ring_hop_whole_from", "128 B")));
+  const auto seconds = [&](Fabric fabric, bool ring) {
+    profile.fabric = fabric;
+    SimOptions options = sent_by(profile);
+    options.sending.ring = ring;
+    return simulated_seconds("ring", switched(2), 64, options);
+  };
+  EXPECT_NEAR(seconds(Fabric::rdma, true) - seconds(Fabric::rdma, false), 2 * (5 - 1) * 1e-6, 1e-9);
+  EXPECT_EQ(seconds(Fabric::efa, true), seconds(Fabric::efa, false));
+}
+
 // Eight GPUs: each connection carries 14 messages and rests between them for longer than a message
 // is on its way. Between nodes, and where switches sum, nothing rests.
 TEST(Sending, GapOneNodeHoldsUpMessagesOfOneNode) {
