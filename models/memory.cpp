@@ -163,6 +163,14 @@ Bytes activations(const Workload& workload, const std::string& sample, Precision
                batch};
 }
 
+double layer_outputs(const Workload& workload, const std::string& sample, int batch) {
+  return outputs_of(workload).all * positions_of(workload, sample) * batch;
+}
+
+bool is_language_model(const Workload& workload) {
+  return outputs_of(workload).loss > 0 || workload.blocks > 0;
+}
+
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {
   if (workload.fused_loss) return Bytes{0};
   constexpr double kEach = 4 + 4;  // the logarithm of a probability, and its gradient

@@ -7,11 +7,23 @@
 
 #include "input/files.hpp"
 #include "algorithms/core/layout.hpp"
+#include "input/words.hpp"
 #include "models/precision.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
+
+/// The program that trains: how much of a GPU's peak it reaches, and what it keeps.
+enum class Framework : std::uint8_t {
+  pytorch,  ///< PyTorch's own kernels: FSDP, torchtitan, DeepSpeed
+  megatron  ///< NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine
+};
+template <>
+struct EnumWords<Framework> {
+  static constexpr EnumWord<Framework> all[] = {{Framework::pytorch, "pytorch"},
+                                                {Framework::megatron, "megatron"}};
+};
 
 /// A parameter tensor.
 struct Tensor {
@@ -112,8 +124,9 @@ struct Workload {
   bool cuda_graphs = false;  ///< a step is replayed as CUDA graphs, so launching costs no time
   bool fused_loss = false;  ///< the loss is computed in one kernel, which puts the logits' gradient
                             ///< in their place
-  double trainable = 1;     ///< part of all layers' parameters that a step changes; the rest is
-                            ///< frozen, and has neither gradients nor optimizer's states
+  Framework framework = Framework::pytorch;  ///< what trains it
+  double trainable = 1;  ///< part of all layers' parameters that a step changes; the rest is
+                         ///< frozen, and has neither gradients nor optimizer's states
 
   std::size_t elements() const;
   /// The one that is asked for, by default the first; null if there is none of that name.
@@ -158,13 +171,23 @@ class Workloads {
   std::vector<std::string> names_;
 };
 
+/// What Megatron-LM with Transformer Engine reaches, of a GPU's data sheet.
+struct MegatronConstants {
+  double products = 0;      ///< of the peak of 16 bits, by products of layers
+  double products_fp8 = 0;  ///< of FP8's, by those of blocks
+  double scores = 0;        ///< of the peak of 16 bits, by attention, whose causal half is computed
+  Bytes moved;              ///< read and written of each element that a layer puts out
+  Spread within;            ///< 90 % of published rates are within it
+  std::vector<std::string> gpus;  ///< families of which there are some
+};
+
 /// Constants of the training step, from models/training.yaml.
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1, fp8_programs = 1,
+         half_width = 0, fp8_share = 0, fp8_within = 1,
          score_bytes = 0;  ///< read and written of each of attention's scores, where they are kept
   Spread measured;         ///< of a rate that somebody measured with the same framework
   Spread elsewhere;        ///< with another framework
@@ -178,6 +201,7 @@ struct TrainingConstants {
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
+  MegatronConstants megatron;
 };
 /// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();

@@ -41,6 +41,8 @@ std::string setting(const Json& points, const View& view) {
   add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
+  if (text_or(p, "framework") == to_text(Framework::megatron))
+    add_if_same("framework", "Megatron with Transformer Engine");
   if (const double part = number_or(p, "trainable", 1); part < 1)
     add_if_same("trainable", fmt::format("{:.3g} % of the parameters trained", 100 * part));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
@@ -344,6 +346,7 @@ Json asked_report(const Prediction& p) {
           {"pipeline", p.sharding.stages},
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
+          {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
           {"chosen", schedule_words(p.chosen)}};

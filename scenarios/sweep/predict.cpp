@@ -163,6 +163,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.bucket = buckets_[at[kBucketAxis]];
   p.recompute = recompute_of(workload_);
   p.trainable = workload_.trainable;
+  p.framework = workload_.framework;
   p.error = c.error;
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding = unplaced(strategy);

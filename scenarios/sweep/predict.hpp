@@ -86,7 +86,8 @@ struct Prediction {
   MemoryBy memory;        ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
   double trainable = 1;  ///< see Workload
-  Bytes gpu_memory;      ///< of the smallest GPU; 0: unknown
+  Framework framework = Framework::pytorch;
+  Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was

@@ -197,8 +197,32 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'batch_per_gpu'?");
   r.hint({"dp", "data_parallel", "data_parallel_size"},
          "data parallelism takes all GPUs that the other ways leave: cluster.nodes says how many");
+  r.hint({"program", "library", "trainer", "engine"},
+         "did you mean 'framework'? e.g. framework: megatron");
   r.hint({"seq_len", "seq_length", "sequence", "sequence_length"},
          "did you mean 'sample'? e.g. sample: 4096 tokens");
+}
+
+/// How the program that trains goes about it.
+template <class Fields>
+void describe_program(Fields& f, WorkloadSpec& w) {
+  f.optional("framework", w.framework,
+             "The program that trains a language model: pytorch (FSDP, torchtitan, DeepSpeed), or "
+             "megatron (NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), "
+             "whose products and fused kernels reach more of the GPU's peak and which keeps less "
+             "in FP8. Default: pytorch.",
+             one_of<Framework>("framework"));
+  f.optional(
+      "cuda_graphs", w.cuda_graphs,
+      "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
+      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
+      "no.");
+  f.optional(
+      "fused_loss", w.fused_loss,
+      "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
+      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
+      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
+      "vocabulary. Default: no.");
 }
 
 template <class Fields>
@@ -245,17 +269,7 @@ void describe(Fields& f, WorkloadSpec& w) {
              "What every optimizer step takes beyond computing and communicating: input, logging, "
              "the framework's own code. Default: 0.",
              Limits::between(0, 3600));
-  f.optional(
-      "cuda_graphs", w.cuda_graphs,
-      "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
-      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
-      "no.");
-  f.optional(
-      "fused_loss", w.fused_loss,
-      "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
-      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
-      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
-      "vocabulary. Default: no.");
+  describe_program(f, w);
   f.optional(
       "trainable", w.trainable,
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "

@@ -57,8 +57,7 @@ TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
       compute_time({llama, *ec2("p5.48xlarge")->gpu, Precision::fp8, "8192 tokens", 1});
   EXPECT_SAYS(fp8.source,
               "estimate, 44 % of 989 TFLOPS in bf16, of whose time FP8 halves 32 % in PyTorch; "
-              "NVIDIA's own programs are up to 1.9 times as fast: ");
-  EXPECT_GE(fp8.within.faster, 1.9);
+              "NVIDIA's own programs, framework megatron, gain more: ");
 }
 
 // 500,000 times what the tensors take was taken without a word.
