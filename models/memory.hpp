@@ -26,7 +26,8 @@ double recomputed_share(Recompute how);
 /// Activation Recomputation, MLSys 2023, section 4.1) count 34. Recomputed selectively, each block
 /// keeps half of its products' outputs without what follows, its input and attention's output;
 /// fully, its input alone; the block that is being computed again is there whole, and so is what
-/// belongs to no block. Scores of attention come on top where the
+/// belongs to no block. In FP8 Transformer Engine keeps layers' inputs in one byte, without
+/// recomputation (models/training.yaml, fp8_kept). Scores of attention come on top where the
 /// workload keeps them. 0 where the tensors do not tell, as for `blocks`.
 Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
                   int batch, Recompute how);

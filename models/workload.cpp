@@ -18,6 +18,7 @@ void describe(Fields& f, MegatronConstants& m) {
   f.required("products_fp8", m.products_fp8, "", Limits::between(0.1, 1));
   f.required("scores", m.scores, "", Limits::between(0.1, 1));
   f.required("moved", m.moved, "");
+  f.required("fp8_kept", m.fp8_kept, "", Limits::between(0.25, 1));
   f.required("within", m.within, "");
   f.required("gpus", m.gpus, "");
 }
@@ -53,6 +54,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   f.required("megatron", c.megatron, "");
+  f.required("memory_within", c.memory_within, "", Limits::between(1, 2));
   f.sources("sources");
 }
 

@@ -177,6 +177,7 @@ struct MegatronConstants {
   double products_fp8 = 0;  ///< of FP8's, by those of blocks
   double scores = 0;        ///< of the peak of 16 bits, by attention, whose causal half is computed
   Bytes moved;              ///< read and written of each element that a layer puts out
+  double fp8_kept = 0;      ///< of what is kept of an element in FP8, relative to 16 bits
   Spread within;            ///< 90 % of published rates are within it
   std::vector<std::string> gpus;  ///< families of which there are some
 };
@@ -202,6 +203,7 @@ struct TrainingConstants {
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;
+  double memory_within = 1;  ///< a factor that published peaks of memory are within of ours
 };
 /// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();

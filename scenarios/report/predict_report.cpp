@@ -395,6 +395,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["memory_by"] = memory_report(p.memory);
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
+  if (p.may_not_fit()) j["memory_uncertain"] = true;
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
   if (p.speedup_vs_nccl > 0) j["speedup_vs_nccl"] = p.speedup_vs_nccl;
   j["simulated_messages"] = p.messages;

@@ -108,7 +108,13 @@ struct Prediction {
   }
   /// By which the fastest point is found.
   double rate() const { return throughput; }
-  bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
+  /// Whether the GPU's memory is enough, or may be: more by no more than the estimate is off.
+  bool fits() const {
+    return gpu_memory.value <= 0 ||
+           memory.peak() <= gpu_memory * training_constants().memory_within;
+  }
+  /// Whether it may as well be too little.
+  bool may_not_fit() const { return gpu_memory.value > 0 && fits() && memory.peak() > gpu_memory; }
   /// Of parameters on the wire.
   Type parameter_type() const { return element_type(precision); }
 };

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "models/compute.hpp"
+#include "models/memory.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
@@ -37,6 +38,16 @@ TEST(MegatronTime, AddsUpProductsAttentionAndTraffic) {
   const ComputeTime a100 =
       compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::bf16, sample, 1});
   EXPECT_GT(a100.within.slower, fp8.within.slower) << "none of these programs is published on A100";
+  MemoryQuestion question;
+  question.workload = &llama;
+  question.sample = sample;
+  question.precision = question.gradient = Precision::bf16;
+  MemoryQuestion eight = question;
+  eight.precision = Precision::fp8;
+  EXPECT_LT(memory_of(eight).activations, memory_of(question).activations);
+  EXPECT_GT(memory_of(eight).activations, 0.75 * memory_of(question).activations);
+  eight.recompute = question.recompute = Recompute::full;
+  EXPECT_EQ(memory_of(eight).activations, memory_of(question).activations);
 }
 
 TEST(MegatronTime, IsRefusedForOtherModelsAndPrecisions) {
