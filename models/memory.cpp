@@ -265,7 +265,7 @@ PerParameter per_parameter(const MemoryQuestion& q, double wire) {
 /// What one of the GPUs that share experts has of a unit, if it shares nothing else.
 double elements_of(const ModelUnit& unit, const ShardingPlan& plan) {
   return static_cast<double>(unit.elements - unit.experts) +
-         static_cast<double>(unit.experts) / plan.expert;
+         static_cast<double>(unit.experts) * plan.expert_span / plan.expert;
 }
 
 /// Units that are there whole at once, and the gradients of the largest.

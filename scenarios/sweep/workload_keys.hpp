@@ -75,13 +75,15 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
   f.optional("virtual_pipeline", w.virtual_pipeline,
              "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
              "virtual pipeline): GPUs wait for a part of each other stage only, activations travel "
-             "as many times as often, and the first stage holds more of them. Default: 1.",
+             "as many times as often, and the first stage holds more of them. Parts may differ by "
+             "one block. Default: 1.",
              Limits::between(1, 1024));
   f.optional("expert_parallel", w.expert_parallel,
              "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
              "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
-             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
-             "GPU has all.",
+             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). More than the "
+             "data-parallel GPUs divide span tensor-parallel ones too (Megatron-LM's parallel "
+             "folding). Default: 1, each GPU has all.",
              Limits::between(1, 65536));
 }
 
