@@ -9,12 +9,17 @@
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
 #include "topologies/machine.hpp"
+#include "topologies/other_names.hpp"
 
 namespace foreduce {
 
 inline const std::vector<std::string>& instance_names() {
   static const std::vector<std::string> names = machine_names();
   return names;
+}
+/// A machine that ships, or a file of one.
+inline OneOf instance_choice() {
+  return {"instance", instance_names(), true, OneOf::Or::nothing, other_names()};
 }
 inline const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = Workloads().names();
@@ -26,7 +31,7 @@ inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 template <class Fields>
 void describe(Fields& f, UserRate& m) {
   f.required("instance", m.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
   f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
              Limits::between(1, 1e6));
