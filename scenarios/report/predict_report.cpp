@@ -388,6 +388,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
+  if (p.asked_global_batch > 0) j["asked_global_batch"] = p.asked_global_batch;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();

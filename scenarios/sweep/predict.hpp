@@ -81,11 +81,12 @@ struct Prediction {
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
-  ShardingPlan sharding;  ///< how the model's state is spread
-  std::string hybrid;     ///< sharding groups that were asked for, where GPUs cannot be divided so
-  MemoryBy memory;        ///< of the GPU that needs the most, at least
+  ShardingPlan sharding;      ///< how the model's state is spread
+  std::string hybrid;  ///< sharding groups that were asked for, where GPUs cannot be divided so
+  MemoryBy memory;     ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
-  double trainable = 1;  ///< see Workload
+  std::int64_t asked_global_batch = 0;  ///< of which the nearest possible was taken; 0: as asked
+  double trainable = 1;                 ///< see Workload
   Framework framework = Framework::pytorch;
   Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;

@@ -252,9 +252,11 @@ void describe(Fields& f, WorkloadSpec& w) {
              Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
              Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch,
-             "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
-             Limits::between(1, 1e9));
+  f.optional(
+      "global_batch", w.global_batch,
+      "Samples per optimizer step of all GPUs. Accumulation then follows from their number. A "
+      "plan takes the nearest number that a cluster can do, within a tenth.",
+      Limits::between(1, 1e9));
   f.optional("sample", w.sample,
              "Shape of a sample, as the workload lists them. Default: its first.");
   f.optional(
