@@ -332,7 +332,9 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
       share.proportional ? proportional + constant : std::max(proportional, constant);
   time.source = fmt::format(
       "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
-      rate == Precision::fp32 && b.gpu.bf16 ? " without tensor cores (tf32 uses them)" : "",
+      rate == Precision::fp32 && b.gpu.bf16
+          ? " without tensor cores (tf32 uses them, as PyTorch's convolutions do by default)"
+          : "",
       share.because);
   if (!transferred && workload.estimate.fused_attention) add_scores(time, b);
   // Attention's scores are what a sample takes beyond its tensors' products: of a million tokens
@@ -348,6 +350,11 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 
+/// The factor that 90 % are within where two independent ones are.
+double together(double factor, double other) {
+  return std::exp(std::hypot(std::log(factor), std::log(other)));
+}
+
 /// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).
 ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
   const Workload& workload = b.workload;
@@ -359,9 +366,6 @@ ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
   time.least = compute_at_peak(b);
   time.forward_backward =
       std::max(time.least, (1 - halved / 2) * (time.forward_backward - time.scores) + time.scores);
-  const auto together = [&](double factor, double gain) {
-    return std::exp(std::hypot(std::log(factor), std::log(gain)));
-  };
   time.measured = false;  // in bf16 it may have been
   time.within = {together(time.within.faster, std::max(c.fp8_within, (1 - halved / 2) / best)),
                  together(time.within.slower, c.fp8_within)};
@@ -377,6 +381,25 @@ ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
 /// Precisions from the fastest to the slowest. bf16 counts as fp16 here.
 constexpr std::array kPrecisions = {Precision::fp16, Precision::tf32, Precision::fp32};
 using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.size()>;
+
+/// Wider numbers take more of the memory's bandwidth. Where the time with 16 bits is known, the
+/// part of it that goes with memory (transferred_share()) grows, beside which there is the wider
+/// type's own arithmetic: a GPU with fast fp32 units and slow memory is no faster than that.
+void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
+  const TrainingConstants& c = training_constants();
+  const Seconds all = with_16.forward_backward - with_16.scores;
+  if (wide.basis == EstimateBasis::measured || all <= with_16.launches || all.value <= 0) return;
+  const double arithmetic = (1 - c.fixed_share) * std::min(1.0, with_16.least / all / c.best_share);
+  const Seconds least = all * (c.fixed_share + c.fp32_traffic * (1 - c.fixed_share - arithmetic)) +
+                        wide.time.least / c.best_share + wide.time.scores;
+  if (wide.time.forward_backward >= least) return;
+  wide.time.forward_backward = least;
+  constexpr double kTraffic = 1.3;  // what four pairs of rates differ by from fp32_traffic
+  wide.time.within = {together(std::max(wide.time.within.faster, with_16.within.faster), kTraffic),
+                      together(std::max(wide.time.within.slower, with_16.within.slower), kTraffic)};
+  wide.time.source = with_remark(
+      wide.time.source, fmt::format(", at least {} for memory traffic of 32 bits", to_text(least)));
+}
 
 /// Uses the time of another precision for this one.
 void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, const char* how,
@@ -449,6 +472,8 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
       if (is_asked) throw;
     }
   }
+  for (std::size_t wide = 1; wide < times.size(); ++wide)
+    if (times[wide] && times[0]) bound_by_memory(*times[wide], times[0]->time);
   make_monotonic(times);
   return times[asked]->time;
 }

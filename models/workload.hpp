@@ -189,11 +189,12 @@ struct TrainingConstants {
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
          half_width = 0, fp8_share = 0, fp8_within = 1,
-         score_bytes = 0;  ///< read and written of each of attention's scores, where they are kept
-  Spread measured;         ///< of a rate that somebody measured with the same framework
-  Spread elsewhere;        ///< with another framework
-  Spread transferred;      ///< on another GPU
-  double best_share = 1;   ///< of its peak that a GPU reaches with nothing but arithmetic
+         fp32_traffic = 1,  ///< of 16 bits' time that goes with memory, where numbers have 32
+      score_bytes = 0;      ///< read and written of each of attention's scores, where they are kept
+  Spread measured;          ///< of a rate that somebody measured with the same framework
+  Spread elsewhere;         ///< with another framework
+  Spread transferred;       ///< on another GPU
+  double best_share = 1;    ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic

@@ -395,6 +395,30 @@ TEST(ComputeTime, AUsersRateHoldsWithRecomputation) {
               "a rate with recompute is measured with it");
 }
 
+// A card with fast fp32 units and slow memory: wider numbers take more of its bandwidth, so it is
+// slower in fp32 than in 16 bits, and 16 bits do not inherit the units' speed.
+TEST(ComputeTime, InFp32TakesMoreOfTheMemorysBandwidth) {
+  for (const char* model : {"resnet50", "bert-base", "maskrcnn", "vgg16", "t5-large"}) {
+    const Workload workload = Workloads().load(model);
+    const std::string sample = workload.variants.front().sample;
+    const auto seconds = [&](const char* instance, Precision precision) {
+      return compute_time({workload, *ec2(instance)->gpu, precision, sample, 64})
+          .forward_backward.value;
+    };
+    for (const char* card : {"g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "g7e.48xlarge"}) {
+      EXPECT_GT(seconds(card, Precision::fp32), 1.3 * seconds(card, Precision::bf16))
+          << model << " on " << card;
+      EXPECT_GE(seconds(card, Precision::fp32), seconds(card, Precision::tf32));
+    }
+    if (model != std::string("vgg16")) {  // whose fp32 is hardly anything but products
+      EXPECT_LT(seconds("p5.48xlarge", Precision::fp32), seconds("g6e.48xlarge", Precision::fp32))
+          << model;
+    }
+    EXPECT_LT(seconds("p4d.24xlarge", Precision::bf16), seconds("g6e.48xlarge", Precision::bf16))
+        << model;
+  }
+}
+
 // FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
 TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   Workload bert = Workloads().load("bert-large");
