@@ -52,6 +52,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("launches_of_tensor", c.launches_of_tensor, "");
+  f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   f.required("megatron", c.megatron, "");

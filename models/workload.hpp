@@ -201,6 +201,7 @@ struct TrainingConstants {
   double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
+  double launches_slower = 1;      ///< as many times as long they may take
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;

@@ -271,7 +271,7 @@ std::string predict_notes(const Json& points, const View& view) {
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
   text += collectives_line(points, view) + unequal_nodes_line(points, view);
-  text += estimates_line(points, view) + memory_line(points, view);
+  text += estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
   if (halves && !sharded)
     text += wrapped(
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
@@ -389,6 +389,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
   if (p.asked_global_batch > 0) j["asked_global_batch"] = p.asked_global_batch;
+  if (p.launch_bound) j["bounded_by_launches"] = true;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();

@@ -232,6 +232,23 @@ std::string memory_line(const Json& points, const View& view) {
   return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);
 }
 
+std::string launches_line(const Json& points, const View& view) {
+  std::size_t bounded = 0, all = 0;
+  for (const Json& p : points) {
+    if (p.contains("error")) continue;
+    ++all;
+    if (p.value("bounded_by_launches", false)) ++bounded;
+  }
+  if (bounded == 0) return "";
+  return wrapped(
+      fmt::format(
+          "Bounded by kernel launches{}, not by arithmetic: a program of many small kernels "
+          "takes up to {:.2g} times as long, and one in CUDA graphs (cuda_graphs: yes) less.",
+          bounded == all ? "" : fmt::format(" in {} of {} points", bounded, all),
+          training_constants().launches_slower),
+      view, 2);
+}
+
 Collective collective_in(const Json& report) {
   return collective_named(text_or(report, "collective")).value_or(Collective::all_reduce);
 }

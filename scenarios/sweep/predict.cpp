@@ -227,6 +227,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.price = cluster.price();
   p.compute_source = compute.source;
   p.compute_measured = compute.measured;
+  p.launch_bound = compute.launches.value > 0 && compute.forward_backward <= compute.launches;
   p.gpu_memory = smallest_memory(cluster);
   job.compute_within = compute.within;
   job.per_gpu = gpus.samples_per_s;

@@ -81,6 +81,8 @@ struct Prediction {
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
+  bool launch_bound = false;  ///< whether forward and backward take as long as the host launches
+                              ///< their kernels
   ShardingPlan sharding;      ///< how the model's state is spread
   std::string hybrid;  ///< sharding groups that were asked for, where GPUs cannot be divided so
   MemoryBy memory;     ///< of the GPU that needs the most, at least

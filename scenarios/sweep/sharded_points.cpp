@@ -164,6 +164,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const Seconds divided = (whole.forward + whole.backward) * part,
                 launches = whole.launches * share_of(in.units);
   const double longer = divided.value > 0 ? std::max(1.0, launches / divided) : 1;
+  in.launch_bound = launches.value > 0 && launches >= divided;
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
@@ -259,6 +260,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
       sharded.collectives->costs(batch, sharded.compute_shares, StepCollectives::Bound::usual));
   p.interval = interval_of(sharded, batch, compute);
   note_estimated_compute(p);
+  p.launch_bound = sharded.step.launch_bound;
   const CollectiveUse* most = nullptr;
   for (const CollectiveUse& use : p.step.collectives) {
     if (!most || use.time > most->time) most = &use;
