@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "input/files.hpp"
@@ -13,14 +14,6 @@
 namespace foreduce {
 namespace {
 
-/// What `others` say of a word; null: nothing.
-const std::string* said_of(const std::string& word,
-                           const std::vector<std::pair<std::string, std::string>>& others) {
-  const auto at =
-      std::find_if(others.begin(), others.end(), [&](const auto& o) { return o.first == word; });
-  return at == others.end() ? nullptr : &at->second;
-}
-
 /// Of a word that is not accepted: what is known of it, else the nearest of those that are.
 std::string hint_for(const std::string& word, const std::vector<std::string>& accepted,
                      const std::vector<std::pair<std::string, std::string>>& others) {
@@ -29,6 +22,21 @@ std::string hint_for(const std::string& word, const std::vector<std::string>& ac
 }
 
 }  // namespace
+
+const std::string* said_of(const std::string& word,
+                           const std::vector<std::pair<std::string, std::string>>& others) {
+  const auto means = [&word](const std::string& pattern) {
+    if (!pattern.ends_with('*')) return word == pattern;
+    const std::size_t length = pattern.size() - 1;
+    return word.size() >= length &&
+           std::equal(pattern.begin(), pattern.end() - 1, word.begin(), [](char p, char w) {
+             return p == static_cast<char>(std::tolower(static_cast<unsigned char>(w)));
+           });
+  };
+  const auto at =
+      std::find_if(others.begin(), others.end(), [&](const auto& o) { return means(o.first); });
+  return at == others.end() ? nullptr : &at->second;
+}
 
 void FieldReader::finish() {
   if (node_.kind != YamlNode::Kind::map) {

@@ -56,8 +56,12 @@ struct OneOf {
   enum class Or : std::uint8_t { nothing, whole_number, size, patch_release };
   Or or_else = Or::nothing;
   /// Words that are not accepted, and what is said of them: what is meant by them here, or why not.
+  /// "dgx-h100*" is every word that begins so, whatever its case.
   std::vector<std::pair<std::string, std::string>> others = {};
 };
+/// What `others` (see OneOf) say of a word; null: nothing.
+const std::string* said_of(const std::string& word,
+                           const std::vector<std::pair<std::string, std::string>>& others);
 /// The words of an enum (input/words.hpp), for a field of that type.
 template <HasWords E>
 OneOf one_of(const char* noun) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "models/gpu_arithmetic.hpp"
+#include "models/megatron.hpp"
 #include "models/micro_batch.hpp"
 #include "models/statistics.hpp"
 #include "models/tensors.hpp"
@@ -35,34 +37,6 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
   return least;
 }
 
-namespace {
-/// A source with a remark on the time: before the publication, which stands behind ": ".
-std::string with_remark(const std::string& source, const std::string& remark) {
-  const std::size_t at = std::min(source.size(), source.find(": "));
-  return source.substr(0, at) + remark + source.substr(at);
-}
-Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
-  if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
-  const std::size_t changed = trained_elements(workload.elements(), workload.trainable);
-  const TrainingConstants& c = training_constants();
-  return Bytes{static_cast<double>(changed) * c.optimizer_bytes} /
-         (gpu.memory_bandwidth * c.memory_share);
-}
-void check_arithmetic(const Gpu& gpu, Precision precision) {
-  if (precision == Precision::bf16 && !gpu.bf16)
-    throw key_error("precision", fmt::format("{} has no bf16 arithmetic", gpu.model),
-                    "use precision: fp16");
-  if (precision == Precision::tf32 && !gpu.bf16)  // both came with the A100
-    throw key_error("precision", fmt::format("{} has no TF32 arithmetic", gpu.model),
-                    "use precision: fp32");
-  if (precision == Precision::fp8 && !gpu.fp8)
-    throw key_error("precision",
-                    fmt::format("nothing says that {} has FP8 tensor cores", gpu.model),
-                    fmt::format("fp8: yes under gpu if it has; else precision: {}",
-                                gpu.bf16 ? "bf16" : "fp16"));
-}
-}  // namespace
-
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
                           double part) {
   return std::max(per_batch - part * optimizer_of(workload, gpu),
@@ -70,19 +44,6 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
 }
 
 namespace {
-
-/// TF32 runs on tensor cores at half the rate of fp16, and FP8 at twice, dense (NVIDIA's data
-/// sheets of A100, A10G, L4, L40S, H100 and B200).
-FlopPerSecond peak_of(const Gpu& gpu, Precision precision) {
-  switch (precision) {
-    case Precision::fp32: return gpu.fp32;
-    case Precision::tf32: return gpu.fp16 / 2;
-    case Precision::fp8: return 2 * gpu.fp16;
-    case Precision::fp16:
-    case Precision::bf16: break;
-  }
-  return gpu.fp16;
-}
 
 /// By whose published rates a precision is judged: bf16 computes as fp16 does.
 Precision measured_as(Precision precision) {
@@ -371,7 +332,9 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
       share.proportional ? proportional + constant : std::max(proportional, constant);
   time.source = fmt::format(
       "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
-      rate == Precision::fp32 && b.gpu.bf16 ? " without tensor cores (tf32 uses them)" : "",
+      rate == Precision::fp32 && b.gpu.bf16
+          ? " without tensor cores (tf32 uses them, as PyTorch's convolutions do by default)"
+          : "",
       share.because);
   if (!transferred && workload.estimate.fused_attention) add_scores(time, b);
   // Attention's scores are what a sample takes beyond its tensors' products: of a million tokens
@@ -387,31 +350,30 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 
+/// The factor that 90 % are within where two independent ones are.
+double together(double factor, double other) {
+  return std::exp(std::hypot(std::log(factor), std::log(other)));
+}
+
 /// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).
 ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
   const Workload& workload = b.workload;
   const TrainingConstants& c = training_constants();
   const double linear = linear_share(workload, b.sample), halved = c.fp8_share * linear;
-  // NVIDIA's own programs come near to halving all products (NeMo 24.07: 1.8 times bf16 at 70
-  // billion parameters), PyTorch's, which the share is of, do not.
   const Seconds in_bf16 = time.forward_backward;
   const auto width = static_cast<double>(usual_width(workload.tensors));
   const double best = 1 - linear * width / (width + c.half_width) / 2;
   time.least = compute_at_peak(b);
   time.forward_backward =
       std::max(time.least, (1 - halved / 2) * (time.forward_backward - time.scores) + time.scores);
-  const auto together = [&](double factor, double gain) {
-    return std::exp(std::hypot(std::log(factor), std::log(gain)));
-  };
   time.measured = false;  // in bf16 it may have been
-  time.within = {
-      std::max(together(time.within.faster, std::max(c.fp8_within, (1 - halved / 2) / best)),
-               c.fp8_programs),
-      together(time.within.slower, c.fp8_within)};
+  time.within = {together(time.within.faster, std::max(c.fp8_within, (1 - halved / 2) / best)),
+                 together(time.within.slower, c.fp8_within)};
   time.source = with_remark(
-      time.source, fmt::format(" in bf16, of whose time FP8 halves {:.0f} % in PyTorch; NVIDIA's "
-                               "own programs are up to {:.2g} times as fast",
-                               100 * halved, c.fp8_programs));
+      time.source,
+      fmt::format(" in bf16, of whose time FP8 halves {:.0f} % in PyTorch; NVIDIA's own programs, "
+                  "framework megatron, gain more",
+                  100 * halved));
   wait_for_launches(time, workload, in_bf16);  // FP8 launches no fewer kernels
   return time;
 }
@@ -419,6 +381,25 @@ ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
 /// Precisions from the fastest to the slowest. bf16 counts as fp16 here.
 constexpr std::array kPrecisions = {Precision::fp16, Precision::tf32, Precision::fp32};
 using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.size()>;
+
+/// Wider numbers take more of the memory's bandwidth. Where the time with 16 bits is known, the
+/// part of it that goes with memory (transferred_share()) grows, beside which there is the wider
+/// type's own arithmetic: a GPU with fast fp32 units and slow memory is no faster than that.
+void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
+  const TrainingConstants& c = training_constants();
+  const Seconds all = with_16.forward_backward - with_16.scores;
+  if (wide.basis == EstimateBasis::measured || all <= with_16.launches || all.value <= 0) return;
+  const double arithmetic = (1 - c.fixed_share) * std::min(1.0, with_16.least / all / c.best_share);
+  const Seconds least = all * (c.fixed_share + c.fp32_traffic * (1 - c.fixed_share - arithmetic)) +
+                        wide.time.least / c.best_share + wide.time.scores;
+  if (wide.time.forward_backward >= least) return;
+  wide.time.forward_backward = least;
+  constexpr double kTraffic = 1.3;  // what four pairs of rates differ by from fp32_traffic
+  wide.time.within = {together(std::max(wide.time.within.faster, with_16.within.faster), kTraffic),
+                      together(std::max(wide.time.within.slower, with_16.within.slower), kTraffic)};
+  wide.time.source = with_remark(
+      wide.time.source, fmt::format(", at least {} for memory traffic of 32 bits", to_text(least)));
+}
 
 /// Uses the time of another precision for this one.
 void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, const char* how,
@@ -472,6 +453,7 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     wait_for_launches(time, workload, whole_time);  // adapters launch kernels of their own
     return time;
   }
+  if (workload.framework == Framework::megatron) return megatron_time(b);
   const auto in = [&b](Precision precision) {
     return MicroBatch{b.workload, b.gpu, precision, b.sample, b.batch};
   };
@@ -490,6 +472,8 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
       if (is_asked) throw;
     }
   }
+  for (std::size_t wide = 1; wide < times.size(); ++wide)
+    if (times[wide] && times[0]) bound_by_memory(*times[wide], times[0]->time);
   make_monotonic(times);
   return times[asked]->time;
 }

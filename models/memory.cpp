@@ -125,6 +125,14 @@ double bytes_of(Precision type) { return static_cast<double>(size_of(element_typ
 /// Bytes of a layer's kept output: itself and what follows it.
 double kept_bytes(Precision precision) { return 2 * bytes_of(precision); }
 
+/// Of kept_bytes(), the part that a block's layers keep. Of what is computed again, each block's
+/// input alone is there, in 16 bits.
+double kept_part(const Workload& workload, Precision precision, Recompute how) {
+  const bool fewer = precision == Precision::fp8 && workload.framework == Framework::megatron &&
+                     how == Recompute::none;
+  return fewer ? training_constants().megatron.fp8_kept : 1;
+}
+
 /// Kept elements, each of kept_bytes().
 double kept_elements(const Outputs& o, Recompute how) {
   // Half of kept_bytes() is the output itself, the other half what follows it.
@@ -158,9 +166,18 @@ Bytes activations(const Workload& workload, const std::string& sample, Precision
   const Outputs o = outputs_of(workload);
   const double elements = std::min(o.all, kept_elements(o, how)),
                positions = positions_of(workload, sample);
-  return Bytes{(elements * positions * kept_bytes(precision) +
+  const double kept = o.root + (elements - o.root) * kept_part(workload, precision, how);
+  return Bytes{(kept * positions * kept_bytes(precision) +
                 kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
                batch};
+}
+
+double layer_outputs(const Workload& workload, const std::string& sample, int batch) {
+  return outputs_of(workload).all * positions_of(workload, sample) * batch;
+}
+
+bool is_language_model(const Workload& workload) {
+  return outputs_of(workload).loss > 0 || workload.blocks > 0;
 }
 
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {
@@ -248,7 +265,7 @@ PerParameter per_parameter(const MemoryQuestion& q, double wire) {
 /// What one of the GPUs that share experts has of a unit, if it shares nothing else.
 double elements_of(const ModelUnit& unit, const ShardingPlan& plan) {
   return static_cast<double>(unit.elements - unit.experts) +
-         static_cast<double>(unit.experts) / plan.expert;
+         static_cast<double>(unit.experts) * plan.expert_span / plan.expert;
 }
 
 /// Units that are there whole at once, and the gradients of the largest.

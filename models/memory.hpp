@@ -26,10 +26,17 @@ double recomputed_share(Recompute how);
 /// Activation Recomputation, MLSys 2023, section 4.1) count 34. Recomputed selectively, each block
 /// keeps half of its products' outputs without what follows, its input and attention's output;
 /// fully, its input alone; the block that is being computed again is there whole, and so is what
-/// belongs to no block. Scores of attention come on top where the workload keeps them. 0 where the
-/// tensors do not tell, as for `blocks`.
+/// belongs to no block. In FP8 Transformer Engine keeps layers' inputs in one byte, without
+/// recomputation (models/training.yaml, fp8_kept). Scores of attention come on top where the
+/// workload keeps them. 0 where the tensors do not tell, as for `blocks`.
 Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
                   int batch, Recompute how);
+
+/// Elements that all layers put out for a micro-batch: 0 where the tensors do not tell.
+double layer_outputs(const Workload& workload, const std::string& sample, int batch);
+
+/// Whether its last layer chooses among a vocabulary, as a language model's does.
+bool is_language_model(const Workload& workload);
 
 /// What the loss of a language model needs beside its kept output: the logarithms of its
 /// probabilities and their gradients, 4 bytes each whatever the precision (torch.nn.functional's

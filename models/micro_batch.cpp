@@ -25,6 +25,7 @@ void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most
   time.launches = std::min(most, c.launches_of_tensor * tensors);
   if (time.launches <= time.forward_backward) return;
   time.within.faster *= time.launches / time.forward_backward;
+  time.within.slower = std::max(time.within.slower, c.launches_slower);
   time.forward_backward = time.launches;
   const std::string said = fmt::format(", at least {} for launches", to_text(time.launches));
   if (time.source.find(said) == std::string::npos) time.source += said;

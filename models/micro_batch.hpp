@@ -15,7 +15,8 @@ namespace foreduce {
 Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate);
 
 /// Lengthens the time of a small micro-batch to what the host takes to launch its kernels, at most
-/// to `most`. The interval still holds a program that launches fewer.
+/// to `most`. The interval still holds a program that launches fewer, and one that takes
+/// launches_slower times as long (models/training.yaml).
 void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most);
 
 /// Of a micro-batch's measured time, what does not grow with its samples: at most half.

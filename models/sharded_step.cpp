@@ -221,7 +221,8 @@ class Builder {
     const int dense = unit.blocks - unit.expert_blocks;
     if (plan_.tensor > 1) add(unit.blocks + dense, {Stream::tensor, in_.block_output});
     if (plan_.expert > 1) add(2 * unit.expert_blocks, {Stream::exchange, in_.exchanged});
-    if (plan_.tensor > 1) add(unit.expert_blocks, {Stream::tensor, in_.experts_output});
+    if (plan_.tensor > plan_.expert_span)
+      add(unit.expert_blocks, {Stream::tensor, in_.experts_output});
     return all;
   }
 
@@ -334,17 +335,18 @@ Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& 
 }  // namespace
 
 RankGroup group_of(Stream kind, const ShardingPlan& plan) {
-  const int state = plan.tensor * plan.shard_ranks, experts = plan.tensor * plan.expert;
+  const int state = plan.tensor * plan.shard_ranks, experts = plan.expert_parts();
   switch (kind) {
     case Stream::tensor: return {plan.tensor, 1};
     case Stream::context_all_gather:
     case Stream::context_reduce_scatter: return {plan.context, plan.tensor};
-    case Stream::exchange: return {plan.expert, plan.tensor};
+    case Stream::exchange: return {plan.expert, plan.tensor / plan.expert_span};
     case Stream::expert_all_gather:
     case Stream::expert_reduce_scatter: return {plan.expert_shards(), experts};
     case Stream::expert_all_reduce:
-      return plan.shard_ranks > 1 ? RankGroup{plan.replicas, state}
-                                  : RankGroup{plan.replicas / plan.expert, experts};
+      return plan.shard_ranks > 1
+                 ? RankGroup{plan.replicas, state}
+                 : RankGroup{plan.replicas * plan.expert_span / plan.expert, experts};
     case Stream::all_reduce: return {plan.replicas, state};
     case Stream::pipeline: return {std::min(2, plan.stages), state * plan.replicas};
     case Stream::all_gather:

@@ -72,7 +72,10 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
   plan.sharding = plan.shard_ranks > 1 ? sharding : Sharding::none;
   plan.expert = expert;
   const bool sharded = plan.shard_ranks > 1;
-  if (const int among = sharded ? plan.shard_ranks : data_parallel; among % expert != 0)
+  const int among = sharded ? plan.shard_ranks : data_parallel;
+  if (among % expert != 0 && among * tensor % expert == 0 && expert % tensor == 0)
+    plan.expert_span = tensor;
+  else if (among % expert != 0)
     throw key_error(
         "expert_parallel",
         fmt::format("{} of {} GPUs cannot be divided into groups of {} that share "

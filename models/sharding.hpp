@@ -78,6 +78,9 @@ struct ShardingPlan {
   int stages = 1;  ///< of the pipeline
   int parts = 1;   ///< into which each stage is cut, so that its GPUs take turns (interleaved 1F1B)
   int expert = 1;  ///< data-parallel GPUs that share a block's experts, as neighbours
+  int expert_span = 1;  ///< of these, how many are one tensor-parallel group: all, where `expert`
+                        ///< is too many for the data-parallel GPUs alone and experts' matrices are
+                        ///< not divided (Megatron-LM's expert_tensor_parallel_size 1)
   UnitRule units;
   int prefetch = 1;  ///< units that are gathered before they are needed
   Reshard reshard = Reshard::after_forward;
@@ -93,16 +96,19 @@ struct ShardingPlan {
   bool is_ddp() const { return sharding == Sharding::none && model_gpus() == 1 && expert == 1; }
   /// GPUs among which the state of an expert is divided: the sharding group's, which its experts
   /// are divided among first.
-  int expert_shards() const { return std::max(1, shard_ranks / expert); }
+  int expert_shards() const { return std::max(1, shard_ranks * expert_span / expert); }
+  /// GPUs that have a part each of all of a block's experts.
+  int expert_parts() const { return tensor / expert_span * expert; }
 
   bool operator==(const ShardingPlan&) const = default;
 };
 
 /// How `gpus` are divided. `hybrid`: the size of a sharding group, 0 for all. A group of one shares
 /// nothing, and is Sharding::none. GPUs that share experts are of one sharding group, if there are
-/// any. GPUs that share sequences have the same parameters, so sharding groups span them
-/// (Megatron-LM's data-parallel group with context parallelism, torchtitan's mesh dp_shard_cp).
-/// Throws InputError where the numbers do not divide.
+/// any; of more than there are data-parallel, tensor-parallel ones are among them (Megatron-LM's
+/// parallel folding, arXiv 2504.14960). GPUs that share sequences have the same parameters, so
+/// sharding groups span them (Megatron-LM's data-parallel group with context parallelism,
+/// torchtitan's mesh dp_shard_cp). Throws InputError where the numbers do not divide.
 ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages, int expert = 1,
                     int context = 1);
 

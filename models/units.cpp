@@ -113,8 +113,13 @@ std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& unit
         fmt::format("pipeline: {} units cannot be divided into {} stages", blocks.size(), stages));
   std::vector<std::vector<ModelUnit>> all(count);
   all.back() = roots;
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    all[i * count / blocks.size()].push_back(blocks[i]);
+  std::vector<std::size_t> sizes(count,
+                                 blocks.size() / count + (blocks.size() % count > 0 ? 1 : 0));
+  const std::size_t fewer = blocks.size() % count > 0 ? count - blocks.size() % count : 0;
+  for (std::size_t i = 0; i < fewer; ++i) --sizes[i % 2 == 0 ? count - 1 - i / 2 : i / 2];
+  std::size_t at = 0;
+  for (std::size_t s = 0; s < count; ++s)
+    for (std::size_t i = 0; i < sizes[s]; ++i) all[s].push_back(blocks[at++]);
   return all;
 }
 

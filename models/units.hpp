@@ -45,8 +45,10 @@ std::string block_of(const std::string& tensor);
 std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
                                 std::size_t element_size);
 
-/// The units of each stage of a pipeline, in order: as many blocks each as can be, the root with
-/// the last, whose output layer is most of its arithmetic. Throws InputError for more stages than
+/// The units of each stage of a pipeline, in order, the root with the last, whose output layer is
+/// most of its arithmetic. Where blocks do not divide, the last stage has one fewer, then the
+/// first, then the others from either end, as if the output layer and the embedding were blocks
+/// (Megatron-LM, account_for_loss_in_pipeline_split). Throws InputError for more stages than
 /// blocks.
 std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& units, int stages);
 

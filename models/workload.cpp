@@ -13,6 +13,17 @@
 namespace foreduce {
 
 template <class Fields>
+void describe(Fields& f, MegatronConstants& m) {
+  f.required("products", m.products, "", Limits::between(0.1, 1));
+  f.required("products_fp8", m.products_fp8, "", Limits::between(0.1, 1));
+  f.required("scores", m.scores, "", Limits::between(0.1, 1));
+  f.required("moved", m.moved, "");
+  f.required("fp8_kept", m.fp8_kept, "", Limits::between(0.25, 1));
+  f.required("within", m.within, "");
+  f.required("gpus", m.gpus, "");
+}
+
+template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
   f.required("first_bucket", c.first_bucket, "");
   f.required("bucket", c.bucket, "");
@@ -34,15 +45,18 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("half_width", c.half_width, "", Limits::between(1, 1e5));
   f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
-  f.required("fp8_programs", c.fp8_programs, "", Limits::between(1, 10));
+  f.required("fp32_traffic", c.fp32_traffic, "", Limits::between(1, 4));
   f.required("score_bytes", c.score_bytes, "", Limits::between(0, 1000));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("launches_of_tensor", c.launches_of_tensor, "");
+  f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
+  f.required("megatron", c.megatron, "");
+  f.required("memory_within", c.memory_within, "", Limits::between(1, 2));
   f.sources("sources");
 }
 

@@ -7,11 +7,23 @@
 
 #include "input/files.hpp"
 #include "algorithms/core/layout.hpp"
+#include "input/words.hpp"
 #include "models/precision.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
+
+/// The program that trains: how much of a GPU's peak it reaches, and what it keeps.
+enum class Framework : std::uint8_t {
+  pytorch,  ///< PyTorch's own kernels: FSDP, torchtitan, DeepSpeed
+  megatron  ///< NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine
+};
+template <>
+struct EnumWords<Framework> {
+  static constexpr EnumWord<Framework> all[] = {{Framework::pytorch, "pytorch"},
+                                                {Framework::megatron, "megatron"}};
+};
 
 /// A parameter tensor.
 struct Tensor {
@@ -112,8 +124,9 @@ struct Workload {
   bool cuda_graphs = false;  ///< a step is replayed as CUDA graphs, so launching costs no time
   bool fused_loss = false;  ///< the loss is computed in one kernel, which puts the logits' gradient
                             ///< in their place
-  double trainable = 1;     ///< part of all layers' parameters that a step changes; the rest is
-                            ///< frozen, and has neither gradients nor optimizer's states
+  Framework framework = Framework::pytorch;  ///< what trains it
+  double trainable = 1;  ///< part of all layers' parameters that a step changes; the rest is
+                         ///< frozen, and has neither gradients nor optimizer's states
 
   std::size_t elements() const;
   /// The one that is asked for, by default the first; null if there is none of that name.
@@ -158,26 +171,41 @@ class Workloads {
   std::vector<std::string> names_;
 };
 
+/// What Megatron-LM with Transformer Engine reaches, of a GPU's data sheet.
+struct MegatronConstants {
+  double products = 0;      ///< of the peak of 16 bits, by products of layers
+  double products_fp8 = 0;  ///< of FP8's, by those of blocks
+  double scores = 0;        ///< of the peak of 16 bits, by attention, whose causal half is computed
+  Bytes moved;              ///< read and written of each element that a layer puts out
+  double fp8_kept = 0;      ///< of what is kept of an element in FP8, relative to 16 bits
+  Spread within;            ///< 90 % of published rates are within it
+  std::vector<std::string> gpus;  ///< families of which there are some
+};
+
 /// Constants of the training step, from models/training.yaml.
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1, fp8_programs = 1,
-         score_bytes = 0;  ///< read and written of each of attention's scores, where they are kept
-  Spread measured;         ///< of a rate that somebody measured with the same framework
-  Spread elsewhere;        ///< with another framework
-  Spread transferred;      ///< on another GPU
-  double best_share = 1;   ///< of its peak that a GPU reaches with nothing but arithmetic
+         half_width = 0, fp8_share = 0, fp8_within = 1,
+         fp32_traffic = 1,  ///< of 16 bits' time that goes with memory, where numbers have 32
+      score_bytes = 0;      ///< read and written of each of attention's scores, where they are kept
+  Spread measured;          ///< of a rate that somebody measured with the same framework
+  Spread elsewhere;         ///< with another framework
+  Spread transferred;       ///< on another GPU
+  double best_share = 1;    ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
   double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
+  double launches_slower = 1;      ///< as many times as long they may take
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
+  MegatronConstants megatron;
+  double memory_within = 1;  ///< a factor that published peaks of memory are within of ours
 };
 /// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();

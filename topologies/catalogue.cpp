@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <tuple>
 
+#include "input/fields.hpp"
 #include "input/files.hpp"
 #include "input/yaml.hpp"
 #include "topologies/machine.hpp"
+#include "topologies/other_names.hpp"
 
 namespace foreduce {
 
@@ -46,7 +48,9 @@ Machine machine_named(const std::string& name, const std::filesystem::path& fold
   const Catalogue catalogue;
   if (has(catalogue.names())) return catalogue.load(name);
   if (has(machines_elsewhere())) return load_machine(folder_elsewhere() / (name + ".yaml"));
-  throw input_error(fmt::format("unknown instance '{}'", name), suggest(name, machine_names()));
+  const std::string* said = said_of(name, other_names());
+  throw input_error(fmt::format("unknown instance '{}'", name),
+                    said ? *said : suggest(name, machine_names()));
 }
 
 Catalogue::Catalogue(std::filesystem::path folder) : folder_(std::move(folder)) {

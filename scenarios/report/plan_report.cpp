@@ -254,8 +254,20 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
         wrapped(fmt::format("{} more {} both slower and dearer than one above (--wide shows them).",
                             hidden, hidden == 1 ? "is" : "are"),
                 view, 2);
-  if (std::any_of(points.begin(), points.end(),
-                  [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
+  std::set<std::int64_t> taken;
+  std::int64_t asked = 0;
+  for (const Json& p : points)
+    if (p.contains("asked_global_batch")) {
+      asked = p["asked_global_batch"].get<std::int64_t>();
+      taken.insert(std::llround(batch_of(p)));
+    }
+  if (!taken.empty())
+    text += wrapped(fmt::format("A step of {} samples cannot be cut so on every cluster; where it "
+                                "cannot, the nearest is taken: {}.",
+                                asked, fmt::join(taken, ", ")),
+                    view, 2);
+  else if (std::any_of(points.begin(), points.end(),
+                       [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
     text += wrapped(
         "samples/step differs: these are not the same trainings, and may need more samples to "
         "learn as much; with "
@@ -271,7 +283,7 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
       "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "
       "or queues.",
       view, 2);
-  text += estimates_line(points, view) + memory_line(points, view);
+  text += estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
   text += unused_line(report) + hidden_line(table, view);
   return text + (view.explain ? "" : "--explain gives sources.\n");
 }

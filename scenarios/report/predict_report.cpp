@@ -41,6 +41,8 @@ std::string setting(const Json& points, const View& view) {
   add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
+  if (text_or(p, "framework") == to_text(Framework::megatron))
+    add_if_same("framework", "Megatron with Transformer Engine");
   if (const double part = number_or(p, "trainable", 1); part < 1)
     add_if_same("trainable", fmt::format("{:.3g} % of the parameters trained", 100 * part));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
@@ -269,7 +271,7 @@ std::string predict_notes(const Json& points, const View& view) {
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
   text += collectives_line(points, view) + unequal_nodes_line(points, view);
-  text += estimates_line(points, view) + memory_line(points, view);
+  text += estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
   if (halves && !sharded)
     text += wrapped(
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
@@ -344,6 +346,7 @@ Json asked_report(const Prediction& p) {
           {"pipeline", p.sharding.stages},
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
+          {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
           {"chosen", schedule_words(p.chosen)}};
@@ -385,6 +388,8 @@ Json point_report(const Prediction& p, Cost cost) {
   j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
+  if (p.asked_global_batch > 0) j["asked_global_batch"] = p.asked_global_batch;
+  if (p.launch_bound) j["bounded_by_launches"] = true;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
@@ -392,6 +397,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["memory_by"] = memory_report(p.memory);
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
+  if (p.may_not_fit()) j["memory_uncertain"] = true;
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
   if (p.speedup_vs_nccl > 0) j["speedup_vs_nccl"] = p.speedup_vs_nccl;
   j["simulated_messages"] = p.messages;

@@ -41,6 +41,7 @@ std::string memory_cell(const Json& p) {
   if (peak <= 0) return "-";
   const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
   const double gib = peak / (1 << 30);
+  if (p.value("memory_uncertain", false)) return size_words(peak) + " ~ " + has;
   return fits_memory(p) ? size_words(peak)
                         : fmt::format("{:.{}f} > {}", gib, gib < 100 ? 1 : 0, has);
 }

@@ -183,7 +183,7 @@ std::string estimates_line(const Json& points, const View& view) {
 std::string memory_line(const Json& points, const View& view) {
   std::set<std::string> uses;
   std::map<double, std::pair<double, double>> peaks;  // least and most, by the GPU's memory
-  bool unknown = false, tight = false;
+  bool unknown = false, tight = false, uncertain = false;
   constexpr double kTight = 0.9;
   for (const Json& p : points) {
     const double memory = number_or(p, "gpu_memory_bytes", 0);
@@ -192,6 +192,7 @@ std::string memory_line(const Json& points, const View& view) {
                  peak = number_or(p, "peak_memory_bytes", 0);
     unknown = unknown || kept <= 0;
     tight = tight || peak > kTight * memory;
+    uncertain = uncertain || p.value("memory_uncertain", false);
     auto& [least, most] = peaks.try_emplace(memory, peak, peak).first->second;
     least = std::min(least, peak);
     most = std::max(most, peak);
@@ -222,8 +223,30 @@ std::string memory_line(const Json& points, const View& view) {
     text += fmt::format(
         "; above {} of it, CUDA, NCCL's buffers and the allocator's gaps may need the rest",
         percent(kTight));
+  if (uncertain)
+    text += fmt::format(
+        "; what is above all of it by less than the {} that estimates are off by "
+        "just fits, or just does not",
+        percent(training_constants().memory_within - 1));
   if (unknown) text += "; where activations are unknown, it is not checked whether they fit";
   return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);
+}
+
+std::string launches_line(const Json& points, const View& view) {
+  std::size_t bounded = 0, all = 0;
+  for (const Json& p : points) {
+    if (p.contains("error")) continue;
+    ++all;
+    if (p.value("bounded_by_launches", false)) ++bounded;
+  }
+  if (bounded == 0) return "";
+  return wrapped(
+      fmt::format(
+          "Bounded by kernel launches{}, not by arithmetic: a program of many small kernels "
+          "takes up to {:.2g} times as long, and one in CUDA graphs (cuda_graphs: yes) less.",
+          bounded == all ? "" : fmt::format(" in {} of {} points", bounded, all),
+          training_constants().launches_slower),
+      view, 2);
 }
 
 Collective collective_in(const Json& report) {

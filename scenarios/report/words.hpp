@@ -93,6 +93,10 @@ std::string estimates_line(const Json& points, const View& view);
 /// memory is unknown.
 std::string memory_line(const Json& points, const View& view);
 
+/// Of points whose computing takes as long as the host launches kernels: how far off that may be;
+/// empty without any.
+std::string launches_line(const Json& points, const View& view);
+
 /// "More with --wide: …".
 std::string hidden_line(const Table& table, const View& view);
 /// Errors that their rows had no room for.

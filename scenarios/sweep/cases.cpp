@@ -352,6 +352,7 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
   workload.cuda_graphs = scenario.workload->cuda_graphs;
   workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
+  workload.framework = scenario.workload->framework;
   return workload;
 }
 

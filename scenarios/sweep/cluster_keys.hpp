@@ -11,7 +11,7 @@ namespace foreduce {
 template <class Fields>
 void describe(Fields& f, UserPrice& p) {
   f.required("instance", p.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.required("price", p.written,
              "Of one instance: spot, reserved, or your own, e.g. 12.50 USD/h, or 11 EUR/h with an "
              "exchange_rate.");
@@ -49,7 +49,7 @@ void describe(Fields& f, SwitchSpec& s) {
 template <class Fields>
 void describe(Fields& f, MixedSpec& m) {
   f.required("instance", m.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
   f.optional("gpus", m.gpus, "How many GPUs the job has of each. Default: all.",
              Limits::between(1, kMostGpusANode));
@@ -69,7 +69,7 @@ void describe(Fields& f, MixedSpec& m) {
 template <class Fields>
 void describe(Fields& f, ClusterChoice& c) {
   f.required("instance", c.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.required("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
 }
 
@@ -101,7 +101,7 @@ void describe(Fields& f, FabricFields& x) {
 template <class Fields>
 void describe(Fields& f, ClusterSpec& c) {
   f.optional("instance", c.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.optional("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
   f.optional("choices", c.choices,
              "In place of instance and nodes: several instance types, each with its own numbers of "

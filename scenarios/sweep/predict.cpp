@@ -13,6 +13,7 @@
 #include "scenarios/sweep/bucket_step.hpp"
 #include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/cases.hpp"
+#include "scenarios/sweep/global_batch.hpp"
 #include "scenarios/sweep/gpu_time.hpp"
 #include "scenarios/sweep/sharded_points.hpp"
 #include "scenarios/sweep/strategies.hpp"
@@ -163,6 +164,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.bucket = buckets_[at[kBucketAxis]];
   p.recompute = recompute_of(workload_);
   p.trainable = workload_.trainable;
+  p.framework = workload_.framework;
   p.error = c.error;
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding = unplaced(strategy);
@@ -177,18 +179,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
   if (!by_global_batch_) return;
-  const int gpus = p.sharding.data_parallel();
-  const std::int64_t split = p.accumulation,
-                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * gpus);
-  p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / each));
-  if (p.error.empty() && p.accumulation * each != split) {
-    const std::int64_t fewer = split / each * each;
-    p.error =
-        fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}; {}{} can",
-                    split, p.batch_per_gpu, copies_words(p.sharding),
-                    fewer > 0 ? fmt::format("{} and ", fewer) : "", fewer + each);
-    job.key = "workload.global_batch";
-  }
+  if (!split_global_batch(p, p.accumulation, asked_)) job.key = "workload.global_batch";
 }
 
 /// Which strategies divide the GPUs of a case as one before them does.
@@ -236,6 +227,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.price = cluster.price();
   p.compute_source = compute.source;
   p.compute_measured = compute.measured;
+  p.launch_bound = compute.launches.value > 0 && compute.forward_backward <= compute.launches;
   p.gpu_memory = smallest_memory(cluster);
   job.compute_within = compute.within;
   job.per_gpu = gpus.samples_per_s;

@@ -81,12 +81,16 @@ struct Prediction {
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
-  ShardingPlan sharding;  ///< how the model's state is spread
-  std::string hybrid;     ///< sharding groups that were asked for, where GPUs cannot be divided so
-  MemoryBy memory;        ///< of the GPU that needs the most, at least
+  bool launch_bound = false;  ///< whether forward and backward take as long as the host launches
+                              ///< their kernels
+  ShardingPlan sharding;      ///< how the model's state is spread
+  std::string hybrid;  ///< sharding groups that were asked for, where GPUs cannot be divided so
+  MemoryBy memory;     ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
-  double trainable = 1;  ///< see Workload
-  Bytes gpu_memory;      ///< of the smallest GPU; 0: unknown
+  std::int64_t asked_global_batch = 0;  ///< of which the nearest possible was taken; 0: as asked
+  double trainable = 1;                 ///< see Workload
+  Framework framework = Framework::pytorch;
+  Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
@@ -107,7 +111,13 @@ struct Prediction {
   }
   /// By which the fastest point is found.
   double rate() const { return throughput; }
-  bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
+  /// Whether the GPU's memory is enough, or may be: more by no more than the estimate is off.
+  bool fits() const {
+    return gpu_memory.value <= 0 ||
+           memory.peak() <= gpu_memory * training_constants().memory_within;
+  }
+  /// Whether it may as well be too little.
+  bool may_not_fit() const { return gpu_memory.value > 0 && fits() && memory.peak() > gpu_memory; }
   /// Of parameters on the wire.
   Type parameter_type() const { return element_type(precision); }
 };

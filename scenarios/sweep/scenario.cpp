@@ -177,7 +177,7 @@ void describe(Fields& f, ServersSpec& s) {
              one_of<ServerPlace>("place"));
   f.optional("instance", s.instance,
              "Of dedicated servers: a machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.optional("count", s.count, "Of dedicated servers: how many.", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {
     if (s.place == ServerPlace::dedicated && (!r.has("instance") || !r.has("count")))

@@ -58,6 +58,7 @@ struct WorkloadSpec {
   bool cuda_graphs = false;             ///< see Workload
   bool fused_loss = false;              ///< see Workload
   double trainable = 1;                 ///< see Workload
+  Framework framework = Framework::pytorch;
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all

@@ -31,8 +31,9 @@ double optimized_share(const std::vector<ModelUnit>& stage, const std::vector<Mo
                        const ShardingPlan& plan) {
   double here = 0, everywhere = 0;
   for (const ModelUnit& u : stage)
-    here += static_cast<double>(u.elements - u.experts) / plan.shard_ranks +
-            static_cast<double>(u.experts) / (plan.expert * plan.expert_shards());
+    here +=
+        static_cast<double>(u.elements - u.experts) / plan.shard_ranks +
+        static_cast<double>(u.experts) * plan.expert_span / (plan.expert * plan.expert_shards());
   for (const ModelUnit& u : all) everywhere += static_cast<double>(u.elements);
   return here / (everywhere * plan.tensor);
 }
@@ -43,7 +44,7 @@ ModelUnit part_of(ModelUnit unit, const ShardingPlan& plan) {
   };
   const std::size_t experts = plan.expert > 1 ? unit.experts : 0;
   unit.elements = divided(unit.elements - experts, plan.tensor);
-  unit.experts = divided(experts, plan.tensor * plan.expert);
+  unit.experts = divided(experts, plan.expert_parts());
   return unit;
 }
 
@@ -63,6 +64,12 @@ void add_exchanges(ShardedStepInput& in, const Prediction& p, const Workload& wo
                     fmt::format("the {} experts of {} cannot be divided among {} GPUs",
                                 workload.experts->count, p.model, plan.expert));
   in.exchanged = in.block_output * static_cast<std::size_t>(workload.experts->per_token);
+  if (plan.sequence == Sequence::whole && plan.expert_span > 1)
+    throw key_error("expert_parallel",
+                    fmt::format("groups of {} GPUs that share experts span tensor-parallel ones, "
+                                "which must have tokens of their own",
+                                plan.expert),
+                    "sequence_parallel: yes");
   if (plan.sequence == Sequence::whole || plan.expert == 1) return;
   // Each of the GPUs that divide a sequence sends its own tokens, and all of them gather what came
   // (Megatron-LM's alltoall dispatcher).
@@ -112,17 +119,18 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spre
   return interval;
 }
 
-/// Throws InputError where a stage cannot be cut into equal parts.
+/// Throws InputError where a stage has fewer blocks than parts. Parts may differ by one block: the
+/// embedding or the loss takes its place (Megatron-LM's
+/// account_for_embedding_in_pipeline_split), or a layout says so.
 void require_parts(const ShardingPlan& plan, const std::vector<std::vector<ModelUnit>>& stages,
                    int accumulation) {
   if (plan.parts == 1) return;
   for (const auto& stage : stages) {
     int blocks = 0;
     for (const ModelUnit& u : stage) blocks += u.blocks;
-    if (blocks % plan.parts != 0)
-      throw key_error("virtual_pipeline",
-                      fmt::format("a stage of {} cannot be cut into {} equal parts",
-                                  counted(blocks, "block"), plan.parts));
+    if (blocks < plan.parts)
+      throw key_error("virtual_pipeline", fmt::format("a stage of {} cannot be cut into {} parts",
+                                                      counted(blocks, "block"), plan.parts));
   }
   if (accumulation % plan.stages != 0)
     throw key_error("virtual_pipeline",
@@ -156,6 +164,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const Seconds divided = (whole.forward + whole.backward) * part,
                 launches = whole.launches * share_of(in.units);
   const double longer = divided.value > 0 ? std::max(1.0, launches / divided) : 1;
+  in.launch_bound = launches.value > 0 && launches >= divided;
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
@@ -251,6 +260,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
       sharded.collectives->costs(batch, sharded.compute_shares, StepCollectives::Bound::usual));
   p.interval = interval_of(sharded, batch, compute);
   note_estimated_compute(p);
+  p.launch_bound = sharded.step.launch_bound;
   const CollectiveUse* most = nullptr;
   for (const CollectiveUse& use : p.step.collectives) {
     if (!most || use.time > most->time) most = &use;

@@ -9,12 +9,17 @@
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
 #include "topologies/machine.hpp"
+#include "topologies/other_names.hpp"
 
 namespace foreduce {
 
 inline const std::vector<std::string>& instance_names() {
   static const std::vector<std::string> names = machine_names();
   return names;
+}
+/// A machine that ships, or a file of one.
+inline OneOf instance_choice() {
+  return {"instance", instance_names(), true, OneOf::Or::nothing, other_names()};
 }
 inline const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = Workloads().names();
@@ -26,7 +31,7 @@ inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 template <class Fields>
 void describe(Fields& f, UserRate& m) {
   f.required("instance", m.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
+             instance_choice());
   f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
   f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
              Limits::between(1, 1e6));
@@ -75,13 +80,15 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
   f.optional("virtual_pipeline", w.virtual_pipeline,
              "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
              "virtual pipeline): GPUs wait for a part of each other stage only, activations travel "
-             "as many times as often, and the first stage holds more of them. Default: 1.",
+             "as many times as often, and the first stage holds more of them. Parts may differ by "
+             "one block. Default: 1.",
              Limits::between(1, 1024));
   f.optional("expert_parallel", w.expert_parallel,
              "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
              "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
-             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
-             "GPU has all.",
+             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). More than the "
+             "data-parallel GPUs divide span tensor-parallel ones too (Megatron-LM's parallel "
+             "folding). Default: 1, each GPU has all.",
              Limits::between(1, 65536));
 }
 
@@ -197,8 +204,32 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'batch_per_gpu'?");
   r.hint({"dp", "data_parallel", "data_parallel_size"},
          "data parallelism takes all GPUs that the other ways leave: cluster.nodes says how many");
+  r.hint({"program", "library", "trainer", "engine"},
+         "did you mean 'framework'? e.g. framework: megatron");
   r.hint({"seq_len", "seq_length", "sequence", "sequence_length"},
          "did you mean 'sample'? e.g. sample: 4096 tokens");
+}
+
+/// How the program that trains goes about it.
+template <class Fields>
+void describe_program(Fields& f, WorkloadSpec& w) {
+  f.optional("framework", w.framework,
+             "The program that trains a language model: pytorch (FSDP, torchtitan, DeepSpeed), or "
+             "megatron (NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), "
+             "whose products and fused kernels reach more of the GPU's peak and which keeps less "
+             "in FP8. Default: pytorch.",
+             one_of<Framework>("framework"));
+  f.optional(
+      "cuda_graphs", w.cuda_graphs,
+      "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
+      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
+      "no.");
+  f.optional(
+      "fused_loss", w.fused_loss,
+      "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
+      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
+      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
+      "vocabulary. Default: no.");
 }
 
 template <class Fields>
@@ -221,9 +252,11 @@ void describe(Fields& f, WorkloadSpec& w) {
              Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
              Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch,
-             "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
-             Limits::between(1, 1e9));
+  f.optional(
+      "global_batch", w.global_batch,
+      "Samples per optimizer step of all GPUs. Accumulation then follows from their number. A "
+      "plan takes the nearest number that a cluster can do, within a tenth.",
+      Limits::between(1, 1e9));
   f.optional("sample", w.sample,
              "Shape of a sample, as the workload lists them. Default: its first.");
   f.optional(
@@ -245,17 +278,7 @@ void describe(Fields& f, WorkloadSpec& w) {
              "What every optimizer step takes beyond computing and communicating: input, logging, "
              "the framework's own code. Default: 0.",
              Limits::between(0, 3600));
-  f.optional(
-      "cuda_graphs", w.cuda_graphs,
-      "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
-      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
-      "no.");
-  f.optional(
-      "fused_loss", w.fused_loss,
-      "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
-      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
-      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
-      "vocabulary. Default: no.");
+  describe_program(f, w);
   f.optional(
       "trainable", w.trainable,
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "

@@ -44,6 +44,29 @@ TEST_F(PlanCommand, NamesTheClusterToTake) {
   EXPECT_SAYS(r.out, "\nCheapest and most robust: 1 x p3.16xlarge, ring, accum 2: ");
 }
 
+// On eight GPUs steps are multiples of 1024 samples: 2100 is near to one, 1500 is not.
+TEST_F(PlanCommand, TakesTheNearestStepThatAClusterCanDo) {
+  const auto plan = [&](int samples) {
+    const auto asked =
+        folder.write("nearest.yaml",
+                     "name: q\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 128, "
+                     "global_batch: " +
+                         std::to_string(samples) +
+                         " }\ncluster: { instance: p3.16xlarge, nodes: 1 }\n"
+                         "allreduce: { algorithm: ring }\n" +
+                         kWithinAnHour);
+    return foreduce_says("plan " + asked.string());
+  };
+  const Result near = plan(2100);
+  EXPECT_EQ(near.status, 0) << near.out;
+  EXPECT_SAYS(near.out, "A step of 2100 samples cannot be cut so on every cluster;");
+  EXPECT_SAYS(near.out, "where it cannot, the nearest is taken:\n  2048.");
+  const Result far = plan(1500);
+  EXPECT_SAYS(far.out, "a step of 1500 samples cannot be cut into micro-batches of 128");
+  const Result exact = plan(2048);
+  EXPECT_EQ(exact.out.find("the nearest is taken"), std::string::npos);
+}
+
 // It read "8 x 7xp4d.24xlarge+1xp4de.24xlarge".
 TEST_F(PlanCommand, CountsTheNodesOfAMixedClusterOnce) {
   const auto mixed = folder.write("mixed.yaml", R"(

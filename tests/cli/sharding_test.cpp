@@ -283,7 +283,7 @@ TEST(Sharding, PartsOfStagesShortenThePipelinesBubble) {
               "in multiples of 4, and a step has 6");
   EXPECT_SAYS(
       pipelined("accumulation: 8, virtual_pipeline: [1, 11]")[1]["error"].get<std::string>(),
-      "a stage of 10 blocks cannot be cut into 11 equal parts");
+      "a stage of 10 blocks cannot be cut into 11 parts");
 }
 
 TEST(Sharding, PipelinesOnOddNumbersOfNodesAreAnswered) {
@@ -344,6 +344,36 @@ TEST(ExpertParallel, IsRefusedWhereNothingCanBeDivided) {
               "a sharding group of 4 GPUs cannot be divided into groups of 8 that share experts");
   EXPECT_SAYS(error(mixture("expert_parallel: 3")),
               "the data-parallel group of 16 GPUs cannot be divided into groups of 3");
+}
+
+// Megatron-LM's parallel folding: of two tensor-parallel GPUs either has experts of its own, whose
+// matrices are whole. 8 experts on 2 x 4 GPUs are one each, where tensor parallelism alone would
+// leave four groups.
+TEST(ExpertParallel, SpansTensorParallelGroupsWhereDataParallelOnesAreTooSmall) {
+  const auto points = points_of(mixture(
+      "sharding: zero1, tensor_parallel: 4, sequence_parallel: yes, expert_parallel: [4, 8]"));
+  const auto &within = points[0], &across = points[1];
+  ASSERT_FALSE(across.contains("error")) << across["error"];
+  // Of 45.1 billion parameters in experts a 16th, and an eighth; of 1.6 billion others a fourth.
+  EXPECT_NEAR(across["memory_by"]["parameters"].get<double>() /
+                  within["memory_by"]["parameters"].get<double>(),
+              (45.1 / 8 + 0.4) / (45.1 / 16 + 0.4), 0.01);
+  // Nothing is summed among tensor-parallel GPUs behind experts: of a block attention's sum is
+  // left, where each token counts once, and two for each of its experts are gone.
+  EXPECT_NEAR(
+      of_kind(within, "tensor_all_reduce").second / of_kind(across, "tensor_all_reduce").second, 3,
+      1e-6);
+  EXPECT_GT(of_kind(across, "expert_all_to_all").second, 0);
+  EXPECT_EQ(of_kind(across, "expert_all_to_all").second,
+            of_kind(within, "expert_all_to_all").second);
+  const TemporaryFolder folder;
+  const Result whole = foreduce_says(
+      "predict " + folder
+                       .write("s.yaml", mixture("sharding: zero1, tensor_parallel: 4, "
+                                                "expert_parallel: 8"))
+                       .string());
+  EXPECT_EQ(whole.status, 2);
+  EXPECT_SAYS(whole.out, "sequence_parallel: yes");
 }
 
 // Of a divided sequence each tensor-parallel GPU sends its own tokens to experts, and all gather

@@ -68,9 +68,9 @@ TEST(StepKeys, CudaGraphsSpareSmallBatchesTheirLaunches) {
   };
   // 136.7 samples/s of 1,008 GFLOP at batch 32: 0.4 TFLOP take 2.9 ms instead of the launches' 13.
   EXPECT_NEAR(spared(8), (0.013 - 0.4 / (1.008 * 136.7)) * 24 / 32, 5e-4);
-  // The kernels of 398 tensors take the host 39.8 ms.
+  // The kernels of 398 tensors take the host 51.7 ms.
   EXPECT_GT(spared(1), 0.025);
-  EXPECT_LT(spared(1), 0.0398);
+  EXPECT_LT(spared(1), 0.0518);
   EXPECT_EQ(seconds(of(32, ""), "compute_time_s"),
             seconds(of(32, ", cuda_graphs: yes"), "compute_time_s"));
 }

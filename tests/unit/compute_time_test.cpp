@@ -43,7 +43,7 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
   EXPECT_NEAR(on_h100(32).forward_backward.value,
               13e-3 + 32 * 1008e9 / ((by_a100 + by_v100) / 2 * 989e12), 1e-4);
   // The host launches the kernels of 398 tensors one by one.
-  EXPECT_NEAR(on_h100(4).forward_backward.value, 39.8e-3, 1e-6);
+  EXPECT_NEAR(on_h100(4).forward_backward.value, 51.74e-3, 1e-6);
   EXPECT_GT(on_h100(4).within.faster, 1.2 * on_h100(32).within.faster);
   EXPECT_SAYS(
       h100.source,
@@ -57,8 +57,7 @@ TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
       compute_time({llama, *ec2("p5.48xlarge")->gpu, Precision::fp8, "8192 tokens", 1});
   EXPECT_SAYS(fp8.source,
               "estimate, 44 % of 989 TFLOPS in bf16, of whose time FP8 halves 32 % in PyTorch; "
-              "NVIDIA's own programs are up to 1.9 times as fast: ");
-  EXPECT_GE(fp8.within.faster, 1.9);
+              "NVIDIA's own programs, framework megatron, gain more: ");
 }
 
 // 500,000 times what the tensors take was taken without a word.
@@ -396,6 +395,30 @@ TEST(ComputeTime, AUsersRateHoldsWithRecomputation) {
               "a rate with recompute is measured with it");
 }
 
+// A card with fast fp32 units and slow memory: wider numbers take more of its bandwidth, so it is
+// slower in fp32 than in 16 bits, and 16 bits do not inherit the units' speed.
+TEST(ComputeTime, InFp32TakesMoreOfTheMemorysBandwidth) {
+  for (const char* model : {"resnet50", "bert-base", "maskrcnn", "vgg16", "t5-large"}) {
+    const Workload workload = Workloads().load(model);
+    const std::string sample = workload.variants.front().sample;
+    const auto seconds = [&](const char* instance, Precision precision) {
+      return compute_time({workload, *ec2(instance)->gpu, precision, sample, 64})
+          .forward_backward.value;
+    };
+    for (const char* card : {"g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "g7e.48xlarge"}) {
+      EXPECT_GT(seconds(card, Precision::fp32), 1.3 * seconds(card, Precision::bf16))
+          << model << " on " << card;
+      EXPECT_GE(seconds(card, Precision::fp32), seconds(card, Precision::tf32));
+    }
+    if (model != std::string("vgg16")) {  // whose fp32 is hardly anything but products
+      EXPECT_LT(seconds("p5.48xlarge", Precision::fp32), seconds("g6e.48xlarge", Precision::fp32))
+          << model;
+    }
+    EXPECT_LT(seconds("p4d.24xlarge", Precision::bf16), seconds("g6e.48xlarge", Precision::bf16))
+        << model;
+  }
+}
+
 // FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
 TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   Workload bert = Workloads().load("bert-large");
@@ -403,10 +426,10 @@ TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   const auto seconds = [&](Precision precision, int batch) {
     return compute_time({bert, h100, precision, "512 tokens", batch}).forward_backward.value;
   };
-  EXPECT_NEAR(seconds(Precision::bf16, 1), 39.8e-3, 1e-6);
-  EXPECT_NEAR(seconds(Precision::fp8, 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::bf16, 1), 51.74e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::fp8, 1), 51.74e-3, 1e-6);
   bert.trainable = 0.01;
-  EXPECT_NEAR(seconds(Precision::bf16, 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::bf16, 1), 51.74e-3, 1e-6);
   Workload llama = Workloads().load("llama2-7b");
   const auto of_scores = [&](Precision precision) {
     llama.attention_scores = 0;
@@ -435,9 +458,9 @@ allreduce: { algorithm: ring }
     const Step step = predict(scenario, {}).points.at(0).step;
     return (step.compute - step.overhead).value;
   };
-  EXPECT_GT(compute("tensor_parallel: 1"), 39.8e-3);
-  EXPECT_GT(compute("tensor_parallel: 8"), 39.8e-3);
-  EXPECT_LT(compute("pipeline: 4"), 20e-3);
+  EXPECT_GT(compute("tensor_parallel: 1"), 51.74e-3);
+  EXPECT_GT(compute("tensor_parallel: 8"), 51.74e-3);
+  EXPECT_LT(compute("pipeline: 4"), 26e-3);
 }
 
 TEST(ComputeTime, IsTheUsersOwnMeasurement) {

@@ -90,6 +90,11 @@ TEST(Stages, DivideTheBlocksAndGiveTheLastTheRoot) {
   EXPECT_EQ(stages[0].size(), 8u);
   EXPECT_EQ(stages[3].size(), 9u);
   EXPECT_TRUE(stages[3][0].root);
+  // Of 32 blocks on five stages the last and the first have the embedding's place and the loss's,
+  // and one more stage has six.
+  std::vector<std::size_t> sizes;
+  for (const auto& stage : stages_of(units, 5)) sizes.push_back(stage.size());
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{6, 7, 7, 6, 6 + 1}));
   EXPECT_SAYS(error_of([&] { stages_of(units, 33); }), "32 units cannot be divided into 33 stages");
 }
 
