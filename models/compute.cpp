@@ -387,16 +387,18 @@ using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.s
 /// type's own arithmetic: a GPU with fast fp32 units and slow memory is no faster than that.
 void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
   const TrainingConstants& c = training_constants();
-  const Seconds all = with_16.forward_backward - with_16.scores;
-  if (wide.basis == EstimateBasis::measured || all <= with_16.launches || all.value <= 0) return;
+  const Seconds whole = with_16.without_launches.value > 0 ? with_16.without_launches
+                                                           : with_16.forward_backward,
+                all = whole - with_16.scores;
+  if (wide.basis == EstimateBasis::measured || all.value <= 0) return;
   const double arithmetic = (1 - c.fixed_share) * std::min(1.0, with_16.least / all / c.best_share);
   const Seconds least = all * (c.fixed_share + c.fp32_traffic * (1 - c.fixed_share - arithmetic)) +
                         wide.time.least / c.best_share + wide.time.scores;
   if (wide.time.forward_backward >= least) return;
   wide.time.forward_backward = least;
-  constexpr double kTraffic = 1.3;  // what four pairs of rates differ by from fp32_traffic
-  wide.time.within = {together(std::max(wide.time.within.faster, with_16.within.faster), kTraffic),
-                      together(std::max(wide.time.within.slower, with_16.within.slower), kTraffic)};
+  wide.time.within = {
+      together(std::max(wide.time.within.faster, with_16.within.faster), c.fp32_traffic_within),
+      together(std::max(wide.time.within.slower, with_16.within.slower), c.fp32_traffic_within)};
   wide.time.source = with_remark(
       wide.time.source, fmt::format(", at least {} for memory traffic of 32 bits", to_text(least)));
 }

@@ -11,14 +11,15 @@ struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  double recomputing = 1;  ///< of an estimate: share of the peak with activation recomputation,
-                           ///< relative to that without
-  Spread within;           ///< 90 % of measured times lie in it (models/training.yaml)
-  Seconds scores;          ///< of forward_backward: memory traffic of attention's scores, which
-                           ///< neither FP8 nor frozen weights shorten; 0: a rate contains it
-  Seconds launches;        ///< what the host takes to launch the kernels of forward and backward,
-                           ///< which forward_backward is not below; 0: unknown
-  Seconds least;           ///< forward_backward at the GPU's peak; 0: the peak is unknown
+  double recomputing = 1;    ///< of an estimate: share of the peak with activation recomputation,
+                             ///< relative to that without
+  Spread within;             ///< 90 % of measured times lie in it (models/training.yaml)
+  Seconds scores;            ///< of forward_backward: memory traffic of attention's scores, which
+                             ///< neither FP8 nor frozen weights shorten; 0: a rate contains it
+  Seconds launches;          ///< what the host takes to launch the kernels of forward and backward,
+                             ///< which forward_backward is not below; 0: unknown
+  Seconds without_launches;  ///< forward_backward where launches take no time; 0: as it is
+  Seconds least;             ///< forward_backward at the GPU's peak; 0: the peak is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 

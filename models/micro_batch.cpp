@@ -23,9 +23,16 @@ void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most
   const double tensors =
       std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
   time.launches = std::min(most, c.launches_of_tensor * tensors);
-  if (time.launches <= time.forward_backward) return;
+  time.without_launches = time.forward_backward;
+  const bool rule = time.launches > time.forward_backward;
+  // Launches that take longer than expected may also rule where the expected ones do not. What was
+  // measured at another batch contains its own.
+  if (rule || !time.measured)
+    time.within.slower =
+        std::max(time.within.slower, c.launches_slower * time.launches /
+                                         std::max(time.launches, time.forward_backward));
+  if (!rule) return;
   time.within.faster *= time.launches / time.forward_backward;
-  time.within.slower = std::max(time.within.slower, c.launches_slower);
   time.forward_backward = time.launches;
   const std::string said = fmt::format(", at least {} for launches", to_text(time.launches));
   if (time.source.find(said) == std::string::npos) time.source += said;

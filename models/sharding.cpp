@@ -78,9 +78,14 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
   else if (among % expert != 0)
     throw key_error(
         "expert_parallel",
-        fmt::format("{} of {} GPUs cannot be divided into groups of {} that share "
-                    "experts",
-                    sharded ? "a sharding group" : "the data-parallel group", among, expert));
+        fmt::format("{} of {} cannot be divided into groups of {} that share experts",
+                    sharded ? "a sharding group" : "the data-parallel group", counted(among, "GPU"),
+                    expert),
+        among * tensor % expert == 0
+            ? fmt::format(
+                  "groups that span tensor-parallel GPUs hold all of them: a multiple of {}",
+                  tensor)
+            : "");
   return plan;
 }
 

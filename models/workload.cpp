@@ -46,6 +46,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
   f.required("fp32_traffic", c.fp32_traffic, "", Limits::between(1, 4));
+  f.required("fp32_traffic_within", c.fp32_traffic_within, "", Limits::between(1, 4));
   f.required("score_bytes", c.score_bytes, "", Limits::between(0, 1000));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");

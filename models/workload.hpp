@@ -188,7 +188,7 @@ struct TrainingConstants {
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1,
+         half_width = 0, fp8_share = 0, fp8_within = 1, fp32_traffic_within = 1,
          fp32_traffic = 1,  ///< of 16 bits' time that goes with memory, where numbers have 32
       score_bytes = 0;      ///< read and written of each of attention's scores, where they are kept
   Spread measured;          ///< of a rate that somebody measured with the same framework
@@ -205,7 +205,7 @@ struct TrainingConstants {
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;
-  double memory_within = 1;  ///< a factor that published peaks of memory are within of ours
+  double memory_within = 1;  ///< a factor that measured peaks of memory are within of ours
 };
 /// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();

@@ -91,11 +91,13 @@ void add_check(CLI::App& app, Action& action) {
                                    "an earlier log of this "
                                    "cluster.")
                       ->capture_default_str();
-  command
-      ->add_option("--profile", a->profile,
-                   "Judge by this profile's predictions, a name or the ./file.yaml that foreduce "
-                   "calibrate wrote for this cluster. Default: the machine's.")
-      ->excludes(against);
+  const auto* profile =
+      command
+          ->add_option(
+              "--profile", a->profile,
+              "Judge by this profile's predictions, a name or the ./file.yaml that foreduce "
+              "calibrate wrote for this cluster. Default: the machine's.")
+          ->excludes(against);
   add_caller_option(*command, a->question.timed_by)
       ->description(
           "Which loop called the collective: nccl-tests, or torch (torch.distributed from Python, "
@@ -109,10 +111,10 @@ void add_check(CLI::App& app, Action& action) {
                           "foreduce check today.log --against last-month.log",
                           "foreduce check today.log --instance p5.48xlarge --profile ./ours.yaml",
                           "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
-  command->callback([a, &action] {
-    action = [a] {
+  command->callback([a, profile, &action] {
+    action = [a, profile] {
       judge_by(a->question, a->against);
-      if (!a->profile.empty()) {
+      if (profile->count() > 0) {
         a->question.profile = std::make_shared<const Profile>(Profiles().load(a->profile));
         a->question.against = HealthyFrom::model;
       }

@@ -151,8 +151,15 @@ std::string plan_answer(const Json& report, const std::vector<AxisColumn>& axes,
              *fastest = point_numbered(report, "fastest"),
              *robust = point_numbered(report, "most_robust");
   const auto line = [&](const std::string& word, const Json& p) {
-    return wrapped(fmt::format("{:<12} {}: {}.", word, planned_words(p, axes), time_and_cost(p)),
-                   view, 13);
+    const std::string doubt =
+        p.value("memory_uncertain", false)
+            ? fmt::format("; it needs some {} of {} a GPU, and may not fit",
+                          to_text(Bytes{number_or(p, "peak_memory_bytes", 0)}),
+                          to_text(Bytes{number_or(p, "gpu_memory_bytes", 0)}))
+            : "";
+    return wrapped(
+        fmt::format("{:<12} {}: {}{}.", word, planned_words(p, axes), time_and_cost(p), doubt),
+        view, 13);
   };
   if (!fastest) {
     const auto usd = [](const Json& p) {
@@ -254,20 +261,20 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
         wrapped(fmt::format("{} more {} both slower and dearer than one above (--wide shows them).",
                             hidden, hidden == 1 ? "is" : "are"),
                 view, 2);
-  std::set<std::int64_t> taken;
-  std::int64_t asked = 0;
+  std::set<std::int64_t> taken, asked;
   for (const Json& p : points)
     if (p.contains("asked_global_batch")) {
-      asked = p["asked_global_batch"].get<std::int64_t>();
+      asked.insert(p["asked_global_batch"].get<std::int64_t>());
       taken.insert(std::llround(batch_of(p)));
     }
   if (!taken.empty())
     text += wrapped(fmt::format("A step of {} samples cannot be cut so on every cluster; where it "
                                 "cannot, the nearest is taken: {}.",
-                                asked, fmt::join(taken, ", ")),
+                                fmt::join(asked, " or "), fmt::join(taken, ", ")),
                     view, 2);
-  else if (std::any_of(points.begin(), points.end(),
-                       [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
+  if (taken.size() != 1 && std::any_of(points.begin(), points.end(), [&](const Json& p) {
+        return batch_of(p) != batch_of(points[0]);
+      }))
     text += wrapped(
         "samples/step differs: these are not the same trainings, and may need more samples to "
         "learn as much; with "

@@ -87,8 +87,8 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
              "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
              "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). More than the "
-             "data-parallel GPUs divide span tensor-parallel ones too (Megatron-LM's parallel "
-             "folding). Default: 1, each GPU has all.",
+             "data-parallel GPUs divide, a multiple of tensor_parallel, span tensor-parallel ones too "
+             "(Megatron-LM's parallel folding). Default: 1, each GPU has all.",
              Limits::between(1, 65536));
 }
 
@@ -213,12 +213,19 @@ inline void hint_other_keys(FieldReader& r) {
 /// How the program that trains goes about it.
 template <class Fields>
 void describe_program(Fields& f, WorkloadSpec& w) {
+  OneOf programs = one_of<Framework>("framework");
+  const std::string megatron = "it runs on Megatron-LM: framework: megatron",
+                    pytorch = "it is predicted as PyTorch: framework: pytorch";
+  programs.others = {
+      {"nemo", megatron},      {"megatron-lm", megatron}, {"megatron-bridge", megatron},
+      {"deepspeed", pytorch},  {"torchtitan", pytorch},   {"fsdp", pytorch},
+      {"accelerate", pytorch}, {"lightning", pytorch}};
   f.optional("framework", w.framework,
              "The program that trains a language model: pytorch (FSDP, torchtitan, DeepSpeed), or "
              "megatron (NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), "
              "whose products and fused kernels reach more of the GPU's peak and which keeps less "
              "in FP8. Default: pytorch.",
-             one_of<Framework>("framework"));
+             programs);
   f.optional(
       "cuda_graphs", w.cuda_graphs,
       "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/row_remarks.hpp"
@@ -60,19 +61,24 @@ bool outruns_machine(const CheckedTable& t) {
 }
 
 /// The verdict, without causes, as the machine with such GPUs that the times fit best, another
-/// network being the usual difference; nothing where they outrun all. A normal one comes first.
+/// network being the usual difference; nothing where they outrun all. A normal one comes first,
+/// then one whose GPUs have as much memory.
 std::optional<CheckedTable> best_fit(const AskedTable& asked, CheckQuestion question, int nodes,
                                      int per_node, const std::string& except) {
   question.causes = Causes::not_sought;
   std::optional<CheckedTable> best;
+  bool best_is_exact = false;
   for (const std::string& name : machines_with(asked.table.gpu, per_node)) {
     if (name == except) continue;
     question.instance = name;
     CheckedTable other = asked.judged(nodes, question);
     if (outruns_machine(other)) continue;
-    if (!best || (other.normal && !best->normal) ||
-        (other.normal == best->normal && other.misfit < best->misfit))
+    const bool exact = is_gpu_named(asked.table.gpu, machine_named(name).gpu->model);
+    if (!best || std::tuple(other.normal, exact, -other.misfit) >
+                     std::tuple(best->normal, best_is_exact, -best->misfit)) {
       best = std::move(other);
+      best_is_exact = exact;
+    }
   }
   return best;
 }
@@ -97,7 +103,8 @@ CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
   } catch (const InputError&) {
     const int nodes = question.nodes > 0 ? question.nodes : t.hosts;
     const bool open = only_gpu_tells_machine(t.facts, question) && !question.profile &&
-                      question.against != HealthyFrom::log && !t.gpu.empty();
+                      question.against != HealthyFrom::log && !t.gpu.empty() &&
+                      t.facts.other_plugin.empty();
     // One GPU a node is a common test of larger nodes.
     if (!open || nodes < 1 || t.ranks <= nodes || t.ranks % nodes != 0 || !t.uneven.empty() ||
         !t.conflicting_hosts.empty())
@@ -111,14 +118,41 @@ CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
   }
 }
 
+/// What the times of one table tell of the machine holds for the others of such a cluster.
+void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTable>& asked,
+                   CheckQuestion question) {
+  const auto fitting_of = [](const CheckedTable& t) -> const remark::FittingMachine* {
+    for (const Remark& r : t.remarks)
+      if (const auto* fitting = std::get_if<remark::FittingMachine>(&r)) return fitting;
+    return nullptr;
+  };
+  for (std::size_t known = 0; known < checked.size(); ++known) {
+    const auto* found = fitting_of(checked[known]);
+    if (!found) continue;
+    const remark::FittingMachine fitting = *found;
+    question.instance = fitting.instance;
+    for (std::size_t i = 0; i < checked.size(); ++i) {
+      CheckedTable& other = checked[i];
+      if (fitting_of(other) || other.nodes != checked[known].nodes ||
+          other.ranks != checked[known].ranks || asked[i].table.gpu != asked[known].table.gpu ||
+          !only_gpu_tells_machine(asked[i].table.facts, {}))
+        continue;
+      other = asked[i].judged(other.nodes, question);
+      other.remarks.insert(other.remarks.begin(), fitting);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options) {
   std::vector<CheckedTable> checked;
+  std::vector<AskedTable> all;
   for (const NcclTable& t : log.tables)
     if (const auto collective = collective_of(log, t, question)) {
-      const AskedTable asked{log, t, *collective, options};
+      all.push_back({log, t, *collective, options});
+      const AskedTable& asked = all.back();
       checked.push_back(judged_as_any(asked, question));
       CheckedTable& one = checked.back();
       if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
@@ -127,6 +161,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
           outruns_machine(one) && only_gpu_tells_machine(t.facts, question))
         try_other_machines(one, asked, question);
     }
+  share_machine(checked, all, question);
   if (log.tables.empty()) return checked;  // a run that failed is all there is
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)

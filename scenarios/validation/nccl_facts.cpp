@@ -79,14 +79,17 @@ void take_channels(NcclFacts& facts, string_view line) {
 
 /// A setting's value, if it is one that may be repeated: no path, no secret. NCCL ends the line of
 /// a number with a full stop (param.cc).
-std::string plain(string_view word) {
+std::string plain(string_view word, std::size_t most = 40) {
   if (word.ends_with('.')) word.remove_suffix(1);
   constexpr string_view kLetters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^=,_-";
-  return word.size() <= 40 && word.find_first_not_of(kLetters) == string_view::npos
+  return word.size() <= most && word.find_first_not_of(kLetters) == string_view::npos
              ? std::string(word)
              : std::string();
 }
+
+/// How long a value may be that is repeated: of NCCL_IB_HCA a list of a node's cards.
+std::size_t longest(string_view setting) { return setting == "NCCL_IB_HCA" ? 400 : 40; }
 
 /// A setting that may be repeated, of "NCCL_ALGO=Ring"; nothing for another word.
 std::optional<std::pair<std::string, std::string>> setting_of(string_view word) {
@@ -94,18 +97,19 @@ std::optional<std::pair<std::string, std::string>> setting_of(string_view word) 
   if (!word.starts_with("NCCL_") || equals == string_view::npos) return std::nullopt;
   const auto known = std::find(std::begin(nccl_words::kSettings), std::end(nccl_words::kSettings),
                                word.substr(0, equals));
-  std::string value = plain(word.substr(equals + 1));
+  std::string value = plain(word.substr(equals + 1), longest(word.substr(0, equals)));
   if (known == std::end(nccl_words::kSettings) || value.empty()) return std::nullopt;
   return std::pair(std::string(*known), std::move(value));
 }
 
 /// "+ NET[25.0] - NET/0 (…)" of the system that NCCL found (graph/topo.cc): a card's GB/s.
 void take_card_rate(NcclFacts& facts, string_view line) {
-  const string_view rate = word_after(line, "+ NET[", "]");
-  if (line.find(" - NET/") == string_view::npos) return;
-  if (const auto gb = nccl_words::number(rate); gb && *gb > 0 && *gb < 1e4)
-    facts.card_rate =
-        std::min(facts.card_rate.value_or(BytesPerSecond{1e18}), BytesPerSecond{1e9 * *gb});
+  const auto card = small(word_after(line, " - NET/"));
+  const auto gb = nccl_words::number(word_after(line, "+ NET[", "]"));
+  if (!card || !gb || *gb <= 0 || *gb >= 1e4) return;
+  const BytesPerSecond rate{1e9 * *gb};
+  const auto [at, first] = facts.card_rates.try_emplace(*card, rate);
+  at->second = std::min(at->second, rate);
 }
 
 /// "Using network GPUDirectTCPX_v7": of plugins whose names say that they carry neither EFA's nor
@@ -246,8 +250,8 @@ void take_info(NcclFacts& facts, string_view line) {
       facts.settings.erase(std::string(name));
     }
   for (const char* name : nccl_words::kSettings)  // a list with commas is one value
-    if (const auto v =
-            plain(word_after(line, std::string(name) + " set by environment to ", " \t"));
+    if (const auto v = plain(word_after(line, std::string(name) + " set by environment to ", " \t"),
+                             longest(name));
         !v.empty() && !facts.set_by_plugin.contains(name))
       facts.settings[name] = v;
 }
@@ -255,11 +259,7 @@ void take_info(NcclFacts& facts, string_view line) {
 std::map<std::string, std::string> settings_of_command(string_view line) {
   std::map<std::string, std::string> settings;
   const nccl_words::Words words = nccl_words::split(line);
-  const auto starts = [](string_view w) {
-    return w == "mpirun" || w == "mpiexec" || w == "srun" || w == "torchrun" || w == "prterun";
-  };
-  const bool launches =
-      !nccl_words::test_in(words).empty() || std::any_of(words.begin(), words.end(), starts);
+  const bool launches = !nccl_words::test_in(words).empty() || nccl_words::launches(words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const string_view before = i > 0 ? words[i - 1] : string_view();
     // In the middle of a line only behind a word that sets it, or beside what it is set for.
@@ -268,6 +268,27 @@ std::map<std::string, std::string> settings_of_command(string_view line) {
     if (const auto setting = setting_of(words[i]); setting && set) settings.insert(*setting);
   }
   return settings;
+}
+
+void CommandSettings::take(string_view line) {
+  const bool exports = line.find("export ") != string_view::npos;
+  const nccl_words::Words words = nccl_words::split(line);
+  const bool tests = line.find('#') == string_view::npos && !nccl_words::test_in(words).empty();
+  if (test_seen_ && (tests || nccl_words::launches(words))) {
+    commanded_.clear();  // that was the command of a run without a row
+    test_seen_ = false;
+  }
+  test_seen_ = test_seen_ || tests;
+  if (line.find("NCCL_") == string_view::npos) return;
+  for (const auto& [name, value] : settings_of_command(line))
+    (exports ? exported_ : commanded_)[name] = value;
+}
+
+void CommandSettings::give_to(NcclFacts& facts) {
+  facts.settings.merge(commanded_);
+  facts.settings.insert(exported_.begin(), exported_.end());
+  commanded_.clear();
+  test_seen_ = false;
 }
 
 }  // namespace foreduce

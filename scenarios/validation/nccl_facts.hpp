@@ -38,8 +38,9 @@ struct NcclFacts {
   /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.
   std::map<std::string, std::string> settings;
   std::set<std::string> set_by_plugin;  ///< those that aws-ofi-nccl gave it
-  /// Of the slowest network card that NCCL's graph has, one way; nothing where no line has one.
-  std::optional<BytesPerSecond> card_rate;
+  /// The rates of the network cards that NCCL's graph has, one way, by its number of the card; of
+  /// several nodes the slowest.
+  std::map<int, BytesPerSecond> card_rates;
   /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
   std::string other_plugin;
   std::vector<std::string> warnings;  ///< NCCL's, the first few that differ
@@ -64,5 +65,19 @@ void take_info(NcclFacts& facts, std::string_view line);
 /// NCCL's settings of a command that starts a test: "mpirun -x NCCL_ALGO=Ring …", "export
 /// NCCL_ALGO=Ring", "NCCL_ALGO=Ring ./build/all_reduce_perf …"; none where the line is no command.
 std::map<std::string, std::string> settings_of_command(std::string_view line);
+
+/// The settings of commands and shells in a log. What a shell exports stays for all runs that
+/// follow, what stands in a command is of the next.
+class CommandSettings {
+ public:
+  /// A line that NCCL did not write.
+  void take(std::string_view line);
+  /// The run has its first row: adds what it was started with. What NCCL itself said stays.
+  void give_to(NcclFacts& facts);
+
+ private:
+  std::map<std::string, std::string> commanded_, exported_;
+  bool test_seen_ = false;  // in a command, and no row of its run yet
+};
 
 }  // namespace foreduce

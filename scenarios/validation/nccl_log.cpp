@@ -84,8 +84,7 @@ class LogReader {
     if (std::string warning = warning_in(line); !warning.empty()) warning_ = std::move(warning);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       take_info(facts_, line);
-    else if (line.find("NCCL_") != string_view::npos)
-      for (const auto& [name, value] : settings_of_command(line)) commanded_[name] = value;
+    else settings_.take(line);
     const Words words = split(line);
     if (from_torch(words)) return;
     if (const string_view test = test_in(words); !test.empty()) collective_ = collective_of(test);
@@ -303,7 +302,7 @@ class LogReader {
     if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
       begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
-    facts_.settings.merge(std::exchange(commanded_, {}));  // what NCCL itself says stays
+    settings_.give_to(facts_);
     ranks_.row_printed();
     begun_ = {};
     warning_.clear();  // the run goes on all the same
@@ -335,9 +334,9 @@ class LogReader {
   NoRow no_row_;
   NcclLog log_;
   NcclFacts facts_;
-  std::map<std::string, std::string> commanded_;  // settings of the command of the coming run
-  std::size_t told_ = 0;                          // tables that have their facts
-  double asked_bytes_ = 0;                        // of the run that has begun
+  CommandSettings settings_;
+  std::size_t told_ = 0;    // tables that have their facts
+  double asked_bytes_ = 0;  // of the run that has begun
   int line_ = 0;
   bool ends_ = true, open_ = false;
   std::string collective_;

@@ -276,6 +276,13 @@ std::optional<Columns> columns_like(const Words& words) {
   return c;
 }
 
+bool launches(const Words& words) {
+  constexpr string_view kLaunchers[] = {"mpirun", "mpiexec", "prterun", "srun", "torchrun"};
+  return std::any_of(words.begin(), words.end(), [&](string_view word) {
+    return std::find(std::begin(kLaunchers), std::end(kLaunchers), word) != std::end(kLaunchers);
+  });
+}
+
 string_view test_in(const Words& words) {
   constexpr string_view kJudged[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
                                      "alltoall"};

@@ -121,6 +121,8 @@ std::optional<Columns> columns_like(const Words& words);
 /// that is not judged counts where options follow. Empty: there is none, or a build says what it
 /// makes.
 string_view test_in(const Words& words);
+/// Whether one of a line's words starts processes: mpirun, srun and the like.
+bool launches(const Words& words);
 /// A word without the "[3]" at its end that a launcher puts before each piece that a rank writes.
 string_view without_mark(string_view word);
 /// A word without what a page, an export or a program's text leaves at the end of a line.

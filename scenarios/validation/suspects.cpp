@@ -247,14 +247,25 @@ void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profil
   }
 }
 
+/// The slowest of as many of the fastest cards as the machine has: others are the storage's.
+/// Nothing where NCCL's graph has fewer.
+std::optional<BytesPerSecond> slowest_card(const NcclFacts& log, const Machine& healthy) {
+  std::vector<BytesPerSecond> rates;
+  for (const auto& [card, rate] : log.card_rates) rates.push_back(rate);
+  const auto count = static_cast<std::size_t>(healthy.nic.count);
+  if (count < 1 || rates.size() < count) return std::nullopt;
+  std::sort(rates.begin(), rates.end(), [](auto a, auto b) { return a > b; });
+  return rates[count - 1];
+}
+
 /// Cards that came up at a lower rate, where NCCL's graph has it. aws-ofi-nccl joins cards.
 void add_slow_cards(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                     const Profile& profile) {
-  if (!log.card_rate || healthy.nic.efa > 0 ||
-      *log.card_rate >= CheckLimits::card_rate * healthy.nic.bandwidth)
+  const auto rate = slowest_card(log, healthy);
+  if (!rate || healthy.nic.efa > 0 || *rate >= CheckLimits::card_rate * healthy.nic.bandwidth)
     return;
-  all.push_back({cause::SlowCards{*log.card_rate, healthy.nic.bandwidth}, healthy, profile});
-  all.back().machine.nic.bandwidth = *log.card_rate;
+  all.push_back({cause::SlowCards{*rate, healthy.nic.bandwidth}, healthy, profile});
+  all.back().machine.nic.bandwidth = *rate;
 }
 
 /// Other ways between the nodes: TCP, and copies through host memory.
@@ -422,7 +433,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       return evidence::Nics{*log.nics, healthy.nic.count,
                             log.most_nics == log.nics ? "" : log.nics_host,
                             log.most_nics.value_or(*log.nics)};
-    case Fault::cards: return evidence::CardRate{*log.card_rate};
+    case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
     case Fault::bounce:
       if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
       return set("NCCL_NET_GDR_LEVEL");
@@ -457,7 +468,7 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
   switch (s.fault()) {
     case Fault::sockets:
       return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
-             ((log.nics || log.cards_listed()) && !log.no_infiniband);
+             (log.nics.has_value() && !log.no_infiniband);
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:

@@ -111,12 +111,14 @@ TEST(Check, ChoosesAmongSeveralMachinesByTheTimes) {
 
 TEST(Check, NamesCardsAtHalfTheirRateWhereNcclsGraphHasThem) {
   NcclLog log = slower("nebius_h100_ib_2n", 2);
-  log.tables.at(0).facts.card_rate = BytesPerSecond{25e9};
+  auto& cards = log.tables.at(0).facts.card_rates;
+  for (int n = 0; n < 8; ++n) cards[n] = BytesPerSecond{n == 3 ? 25e9 : 50e9};
   EXPECT_TRUE(causes_of(checked(log, "hgx-h100-ib"))
                   .starts_with("network cards run at 200 Gbps of 400 Gbps [the log says so: NCCL's "
                                "graph has cards of 200 Gbps]"))
       << causes_of(checked(log, "hgx-h100-ib"));
-  log.tables[0].facts.card_rate = BytesPerSecond{50e9};
+  cards[8] = cards[3];  // the storage's
+  cards[3] = BytesPerSecond{50e9};
   EXPECT_EQ(causes_of(checked(log, "hgx-h100-ib")).find("network cards run"), std::string::npos);
 }
 
@@ -127,6 +129,16 @@ TEST(Check, QuotesTheListOfCardsThatLeavesNcclFew) {
   EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "[the log says so: NCCL_IB_HCA=mlx5_0]");
 }
 
+TEST(Check, BlamesTcpThoughAListOfCardsIsSet) {
+  NcclLog log = load_nccl_log(kLogs / "nebius_h100_ib_2n.txt");
+  for (NcclRow& r : log.tables.at(0).rows)
+    r.out_of_place->time = r.out_of_place->time + Seconds{2.0 * 15 / 16 * r.bytes / 1.2e9};
+  log.tables[0].facts.network = NcclNetwork::unknown;
+  log.tables[0].facts.settings["NCCL_IB_HCA"] = "mlx5_0";
+  EXPECT_TRUE(causes_of(checked(log, "hgx-h100-ib")).starts_with("TCP"))
+      << causes_of(checked(log, "hgx-h100-ib"));
+}
+
 TEST(Check, CannotTellWhatAnUnknownPluginShouldReach) {
   NcclLog log = slower("nebius_h100_ib_2n", 2);
   log.tables.at(0).facts.network = NcclNetwork::unknown;
@@ -135,7 +147,10 @@ TEST(Check, CannotTellWhatAnUnknownPluginShouldReach) {
   EXPECT_TRUE(t.unsure);
   EXPECT_TRUE(t.causes.empty());
   EXPECT_SAYS(remarks_of(t), "NCCL used the plugin GPUDirectTCPX_v7");
-  EXPECT_THROW(checked(log, ""), InputError);
+  for (const char* gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
+    log.tables[0].gpu = gpu;
+    EXPECT_THROW(checked(log, ""), InputError);
+  }
 }
 
 TEST(Check, RepeatsNcclsWarnings) {

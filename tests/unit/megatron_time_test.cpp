@@ -57,7 +57,7 @@ TEST(MegatronTime, IsRefusedForOtherModelsAndPrecisions) {
   EXPECT_SAYS(error_of([&] {
                 compute_time({resnet, h100, Precision::fp16, "224x224 image", 64});
               }),
-              "Megatron trains language models, and resnet50 is none");
+              "vocabulary wider than their layers, and resnet50 has none");
   EXPECT_SAYS(error_of([&] {
                 compute_time({llama, h100, Precision::tf32, llama.variants.front().sample, 1});
               }),

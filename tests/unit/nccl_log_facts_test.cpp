@@ -124,67 +124,6 @@ TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
             (std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}}));
 }
 
-TEST(ParseNcclLog, ReadsSettingsOfTheCommand) {
-  const auto settings = [](const std::string& line) {
-    std::string all;
-    for (const auto& [name, value] : settings_of_command(line)) all += name + "=" + value + " ";
-    return all;
-  };
-  EXPECT_EQ(
-      settings("mpirun -np 16 -x NCCL_ALGO=Ring -x NCCL_IB_HCA=mlx5_0,mlx5_1 ./all_reduce_perf"),
-      "NCCL_ALGO=Ring NCCL_IB_HCA=mlx5_0,mlx5_1 ");
-  EXPECT_EQ(settings("  -x NCCL_P2P_DISABLE=1 \\"), "NCCL_P2P_DISABLE=1 ");
-  EXPECT_EQ(settings("export NCCL_PROTO=Simple"), "NCCL_PROTO=Simple ");
-  EXPECT_EQ(settings("NCCL_NVLS_ENABLE=0"), "NCCL_NVLS_ENABLE=0 ");
-  // Advice is no command, a path or a setting of no effect on speed is not repeated.
-  EXPECT_EQ(settings("did you try NCCL_ALGO=Ring instead?"), "");
-  EXPECT_EQ(settings("mpirun -x NCCL_TUNER_PLUGIN=/secret/place -x NCCL_PASSWORD=1 -x NCCL_ALGO="),
-            "");
-
-  const std::string ring = "mpirun -x NCCL_ALGO=Ring ./build/all_reduce_perf -b 8\n",
-                    tree = "mpirun -x NCCL_ALGO=Tree ./build/all_reduce_perf -b 8\n";
-  const NcclLog two = parse_nccl_log("x.txt", ring + recent_log() + tree + recent_log());
-  ASSERT_EQ(two.tables.size(), 2u);
-  EXPECT_EQ(two.tables[0].facts.setting("NCCL_ALGO"), "Ring");
-  EXPECT_EQ(two.tables[1].facts.setting("NCCL_ALGO"), "Tree");
-  // What NCCL says that it has is so, whatever was asked for.
-  const NcclLog one = parse_nccl_log(
-      "x.txt", ring + "a:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n" + recent_log());
-  EXPECT_EQ(one.tables.at(0).facts.setting("NCCL_ALGO"), "Tree");
-}
-
-TEST(ParseNcclLog, CountsTheCardsThatASettingLists) {
-  const auto listed = [](const char* value) {
-    NcclFacts facts;
-    facts.settings["NCCL_IB_HCA"] = value;
-    return facts.cards_listed();
-  };
-  EXPECT_EQ(listed("mlx5_0"), 1);
-  EXPECT_EQ(listed("=mlx5_0:1,mlx5_10:1"), 2);
-  EXPECT_EQ(listed("mlx5"), std::nullopt);     // all that begin so
-  EXPECT_EQ(listed("^mlx5_2"), std::nullopt);  // all but this one
-  EXPECT_EQ(NcclFacts{}.cards_listed(), std::nullopt);
-}
-
-TEST(ParseNcclLog, ReadsRatesOfCardsPluginsAndWarnings) {
-  NcclFacts facts;
-  for (const char* line : {"n:1:1 [0] NCCL INFO    + NET[50.0] - NET/0 (0/d4f9/1/50.000000)",
-                           "n:1:1 [0] NCCL INFO    + NET[25.0] - NET/1 (0/d4f9/1/25.000000)",
-                           "n:1:1 [0] NCCL WARN NET/IB : mlx5_3:1 Got async event : port error",
-                           "n:1:1 [0] NCCL WARN NET/IB : mlx5_4:1 Got async event : port error",
-                           "n:1:1 [0] NCCL WARN NUMA auto balancing enabled"})
-    take_info(facts, line);
-  EXPECT_EQ(facts.card_rate->value, 25e9);
-  EXPECT_EQ(facts.warnings,
-            (std::vector<std::string>{"NCCL WARN NET/IB : mlx5_3:1 Got async event : port error",
-                                      "NCCL WARN NUMA auto balancing enabled"}));
-  EXPECT_EQ(facts.network, NcclNetwork::infiniband);
-  NcclFacts google;
-  take_info(google, "n:1:1 [0] NCCL INFO Using network GPUDirectTCPX_v7");
-  EXPECT_EQ(google.other_plugin, "GPUDirectTCPX_v7");
-  EXPECT_EQ(google.network, NcclNetwork::unknown);
-}
-
 // -C 1: the column says how long the CPU was busy, and the bandwidths are of the GPU all the same.
 TEST(ParseNcclLog, TakesTheTimeOfTheGpuFromItsBandwidth) {
   const NcclLog log =

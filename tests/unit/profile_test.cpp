@@ -60,6 +60,8 @@ TEST(Profile, RefusesALengthOfRestsWithoutRests) {
   EXPECT_SAYS(refusal(protocol_with(number("gap_from", "1 KiB"))), "there is none");
   EXPECT_SAYS(refusal(protocol_with(number("net_hop_whole_from", "1 KiB"))),
               "says when a net_hop is whole, and there is none");
+  EXPECT_SAYS(refusal(protocol_with(number("rdma_ring_hop", "1 us"))),
+              "stands with rdma_ring_hop_whole_from");
 }
 
 // They were taken, and a schedule was cut into none.
