@@ -346,7 +346,10 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     const double misfit = misfit_of(suspect, few.measured);
     const bool says = all[s].evidence.has_value();
     const bool certain = is_certain(all[s]),
-               stated = says && is_to_be_mended_first(all[s].fault(), suspect, few);
+               listed = says && all[s].fault() == Fault::rails &&
+                        std::holds_alternative<evidence::Setting>(*all[s].evidence),
+               // A list of cards does not say that NCCL uses them.
+        stated = says && !listed && is_to_be_mended_first(all[s].fault(), suspect, few);
     const bool fits = misfit < poorest_fit(all[s].fault(), base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
                       (!of_small_sizes(all[s].fault()) || reaches_the_end(suspect, few));

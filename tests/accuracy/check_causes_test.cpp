@@ -129,14 +129,14 @@ TEST(Check, QuotesTheListOfCardsThatLeavesNcclFew) {
   EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "[the log says so: NCCL_IB_HCA=mlx5_0]");
 }
 
-TEST(Check, BlamesTcpThoughAListOfCardsIsSet) {
+TEST(Check, NamesTcpBesideAListOfCards) {
   NcclLog log = load_nccl_log(kLogs / "nebius_h100_ib_2n.txt");
   for (NcclRow& r : log.tables.at(0).rows)
     r.out_of_place->time = r.out_of_place->time + Seconds{2.0 * 15 / 16 * r.bytes / 1.2e9};
   log.tables[0].facts.network = NcclNetwork::unknown;
   log.tables[0].facts.settings["NCCL_IB_HCA"] = "mlx5_0";
-  EXPECT_TRUE(causes_of(checked(log, "hgx-h100-ib")).starts_with("TCP"))
-      << causes_of(checked(log, "hgx-h100-ib"));
+  EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "TCP over one interface");
+  EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "[the log says so: NCCL_IB_HCA=mlx5_0]");
 }
 
 TEST(Check, CannotTellWhatAnUnknownPluginShouldReach) {
