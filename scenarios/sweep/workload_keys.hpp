@@ -83,13 +83,14 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "as many times as often, and the first stage holds more of them. Parts may differ by "
              "one block. Default: 1.",
              Limits::between(1, 1024));
-  f.optional("expert_parallel", w.expert_parallel,
-             "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
-             "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
-             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). More than the "
-             "data-parallel GPUs divide, a multiple of tensor_parallel, span tensor-parallel ones too "
-             "(Megatron-LM's parallel folding). Default: 1, each GPU has all.",
-             Limits::between(1, 65536));
+  f.optional(
+      "expert_parallel", w.expert_parallel,
+      "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
+      "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
+      "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). More than the "
+      "data-parallel GPUs divide, a multiple of tensor_parallel, span tensor-parallel ones too "
+      "(Megatron-LM's parallel folding). Default: 1, each GPU has all.",
+      Limits::between(1, 65536));
 }
 
 /// Keys of groups that there are none of.
