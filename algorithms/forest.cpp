@@ -62,16 +62,23 @@ struct Branch {
   Buffer part;
 };
 
-/// One segment of one tree. What goes up waits for `gate`, and is added to `sent`.
+/// One round: a segment of each tree.
+struct Round {
+  Event after;              ///< the data is here
+  Event gate;               ///< what goes up may leave
+  std::vector<Event> sent;  ///< what has gone up
+};
+
+/// One segment of one tree.
 Event reduce_and_broadcast(Transport& t, const Branch& branch, Buffer segment, Op op, Tag up,
-                           Event after, Event gate, std::vector<Event>& sent) {
+                           Round& round) {
   Tag down = up;
   ++down.step;
-  Event ready = after;
+  Event ready = round.after;
   for (const int child : branch.links.children) ready = t.recv_reduce(child, up, segment, op);
   if (branch.links.parent >= 0) {
-    const Event both[] = {ready, gate};
-    sent.push_back(t.send(branch.links.parent, up, segment, t.join(both)));
+    const Event both[] = {ready, round.gate};
+    round.sent.push_back(t.send(branch.links.parent, up, segment, t.join(both)));
     ready = t.recv(branch.links.parent, down, segment);
   }
   for (const int child : branch.links.children) t.send(child, down, segment, ready);
@@ -89,13 +96,14 @@ Event forest(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   constexpr int kAhead = 4;  // rounds that a rank may send up before its first has left
   std::vector<Event> done{after}, rounds;
   for (int k = 0; k < plan.segments; ++k) {
-    const Event gate = k < kAhead ? after : rounds[static_cast<std::size_t>(k - kAhead)];
-    std::vector<Event> sent{after};
+    Round round{.after = after,
+                .gate = k < kAhead ? after : rounds[static_cast<std::size_t>(k - kAhead)],
+                .sent = {after}};
     for (std::size_t i = 0; i < branches.size(); ++i)
-      done.push_back(
-          reduce_and_broadcast(t, branches[i], branches[i].part.segment(plan.segments, k), op,
-                               {.step = 2 * static_cast<int>(i), .segment = k}, after, gate, sent));
-    rounds.push_back(t.join(sent));
+      done.push_back(reduce_and_broadcast(t, branches[i],
+                                          branches[i].part.segment(plan.segments, k), op,
+                                          {.step = 2 * static_cast<int>(i), .segment = k}, round));
+    rounds.push_back(t.join(round.sent));
   }
   return t.join(done);
 }

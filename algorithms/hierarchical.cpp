@@ -18,12 +18,16 @@ const Algorithm& inner_of(const Plan& plan, Collective collective = Collective::
   return *find_algorithm(plan.inner, collective);
 }
 
+MultiRail over_rails(const Plan& plan) {
+  return {inner_of(plan), NodeExchange::between_gpus, plan.segments};
+}
+
 Event hierarchical(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  return multi_rail(t, data, op, inner_of(plan), plan, NodeExchange::between_gpus, after);
+  return over_rails(plan).run(t, data, op, after);
 }
 
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
-  return multi_rail_sends(layout, rank, count, inner_of(plan), plan);
+  return over_rails(plan).sends(layout, rank, count);
 }
 
 std::optional<std::string> unsupported_reason(const Layout& layout, const Plan& plan) {

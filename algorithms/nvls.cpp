@@ -12,12 +12,16 @@ namespace {
 
 const Algorithm& between_nodes() { return *find_algorithm("double-tree"); }
 
+MultiRail over_rails(const Plan& plan) {
+  return {between_nodes(), NodeExchange::in_switch, plan.segments};
+}
+
 Event nvls(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  return multi_rail(t, data, op, between_nodes(), plan, NodeExchange::in_switch, after);
+  return over_rails(plan).run(t, data, op, after);
 }
 
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
-  return multi_rail_sends(layout, rank, count, between_nodes(), plan);
+  return over_rails(plan).sends(layout, rank, count);
 }
 
 /// Reduce-scatter and all-gather of the own blocks in the switch of one node.

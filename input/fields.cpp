@@ -104,14 +104,13 @@ std::string FieldReader::cited(const YamlNode& node, const std::string& path, So
 }
 
 void FieldReader::in_limits(const YamlNode& node, const std::string& path, double value,
-                            const Limits& limits, double most, const std::string& text,
-                            const Unit* units) {
+                            const std::string& text, const Limits& limits, const NumberKind& kind) {
   const auto written = [&](double limit) {
-    return units         ? exact_text(limit, units)
+    return kind.units    ? exact_text(limit, kind.units)
            : limits.unit ? fmt::format("{:.12g} {}", limit, limits.unit)
                          : fmt::format("{:.12g}", limit);
   };
-  const bool bounded = limits.most < most;
+  const bool bounded = limits.most < kind.most;
   const std::string at_most = bounded ? ", at most " + written(limits.most) : "";
   if (value < limits.least || (value == limits.least && !limits.least_allowed))
     file_.problem(
@@ -121,10 +120,10 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                           limits.least_allowed ? "zero or more" : "more than zero", at_most)
             : fmt::format("'{}' is too small: at least {}{}", text, written(limits.least),
                           at_most));
-  else if (value > std::min(limits.most, most))
+  else if (value > std::min(limits.most, kind.most))
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
                   bounded ? "at most " + written(limits.most)
-                          : fmt::format("at most {}: check the unit", written(most)));
+                          : fmt::format("at most {}: check the unit", written(kind.most)));
 }
 
 void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path,
@@ -144,25 +143,24 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
     return;
   }
   if (percent) into /= 100;
-  constexpr double kMost = 1e18;
-  in_limits(node, path, into, limits, kMost, text, nullptr);
+  constexpr NumberKind kPlain;
+  in_limits(node, path, into, text, limits, kPlain);
   // Checks across fields take place all the same: a million GPUs shall cost them no memory.
-  into = std::clamp(into, limits.least, std::min(limits.most, kMost));
+  into = std::clamp(into, limits.least, std::min(limits.most, kPlain.most));
 }
 
 void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path,
-                                const Limits& limits, const Unit* units, const char* kind,
-                                double most) {
-  if (!scalar(node, path, (std::string("a ") + kind).c_str())) return;
+                                const Limits& limits, const NumberKind& kind) {
+  if (!scalar(node, path, (std::string("a ") + kind.name).c_str())) return;
   const std::string text = cited(node, path);
   std::string why;
   double value = 0;
-  if (!parse_quantity(text, units, kind, value, why)) {
+  if (!parse_quantity(text, kind.units, kind.name, value, why)) {
     file_.problem(node.mark, path, why);
     return;
   }
   into = value;
-  in_limits(node, path, value, limits, most, text, units);
+  in_limits(node, path, value, text, limits, kind);
 }
 
 std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string& path) {
@@ -203,7 +201,7 @@ void FieldReader::read_size_range(const YamlNode& node, std::vector<Bytes>& into
   if (!parse_size_range(node.text, into, why))
     return file_.problem(node.mark, path, why, "e.g. 8B:1GiB:x4, or 1MiB:1GiB (doubling)");
   for (const double end : {into.front().value, into.back().value})
-    in_limits(node, path, end, limits, kMostOf<Bytes>, node.text, UnitsOf<Bytes>::table);
+    in_limits(node, path, end, node.text, limits, kind_of<Bytes>());
 }
 
 bool FieldReader::is_bare_list(const YamlNode& node) {

@@ -174,13 +174,23 @@ class FieldReader {
   enum class Sourced : std::uint8_t { measurement, index };
   std::string cited(const YamlNode& node, const std::string& path,
                     Sourced kind = Sourced::measurement);
-  /// `units`: of a quantity; null of a plain number.
-  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits,
-                 double most, const std::string& text, const Unit* units);
+  /// What is known of all numbers of a kind. A plain number has no units.
+  struct NumberKind {
+    const char* name = "number";
+    const Unit* units = nullptr;
+    double most = 1e18;  ///< none is larger
+  };
+  template <class Quantity>
+  static NumberKind kind_of() {
+    return {UnitsOf<Quantity>::kind, UnitsOf<Quantity>::table, kMostOf<Quantity>};
+  }
+  /// Reports a value, written as `text`, that the field does not accept.
+  void in_limits(const YamlNode& node, const std::string& path, double value,
+                 const std::string& text, const Limits& limits, const NumberKind& kind);
   void read_double(const YamlNode& node, double& into, const std::string& path,
                    const Limits& limits, Sourced kind);
   void read_quantity(const YamlNode& node, double& into, const std::string& path,
-                     const Limits& limits, const Unit* units, const char* kind, double most);
+                     const Limits& limits, const NumberKind& kind);
   /// The values of a range such as 1..64:x2; empty if the node is none. Reports a malformed one.
   std::vector<YamlNode> range(const YamlNode& node, const std::string& path);
   /// The same of sizes: 8B:1GiB:x4.
@@ -234,8 +244,7 @@ class FieldReader {
       for (const YamlNode& item : node.items) read(item, into.emplace_back(), path, rule...);
       keys_ = outer;
     } else if constexpr (IsQuantity<T>::value) {
-      read_quantity(node, into.value, path, limits_of(rule...), UnitsOf<T>::table, UnitsOf<T>::kind,
-                    kMostOf<T>);
+      read_quantity(node, into.value, path, limits_of(rule...), kind_of<T>());
     } else if constexpr (std::is_same_v<T, bool>) {
       read_bool(node, into, path);
     } else if constexpr (std::is_arithmetic_v<T>) {

@@ -120,30 +120,38 @@ void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen
   u.reasons.push_back(why);
 }
 
+/// Which collective of which cluster the uncertainty is asked of.
+struct Question {
+  std::string instance;  ///< its type
+  std::string named;     ///< what messages call it
+  std::string family;    ///< of its GPUs; empty: not known
+  int nodes, per_node;
+  Bytes bytes;
+  Collective collective = Collective::all_reduce;
+};
+
 /// Of a cluster whose like is in no range.
-void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile,
-                      const std::string& instance, const std::string& named,
-                      const std::string& family, int nodes, Bytes bytes) {
-  const bool known = family.empty() || profile.nearest_for.empty() ||
-                     holds(profile.nearest_for, family) || holds(profile.instances, instance);
+void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile, const Question& q) {
+  const bool known = q.family.empty() || profile.nearest_for.empty() ||
+                     holds(profile.nearest_for, q.family) || holds(profile.instances, q.instance);
   widen(u, inside,
-        known ? fmt::format("no measurements of {}{}", named,
+        known ? fmt::format("no measurements of {}{}", q.named,
                             profile.accuracy.size() > 1 ? " at this size" : "")
-              : fmt::format("no measurements of {}: as {}", family,
+              : fmt::format("no measurements of {}: as {}", q.family,
                             fmt::join(profile.nearest_for, ", ")));
   std::set<std::string> others;  // that were measured over such a network, none of its kind
   for (const Accuracy& a : profile.accuracy)
     for (const Compared& c : a.compared)
-      if (reaches(c, nodes)) others.insert(c.instance);
+      if (reaches(c, q.nodes)) others.insert(c.instance);
   const bool of_its_kind = std::any_of(others.begin(), others.end(), [&](const auto& other) {
     return holds(profile.nearest_for, other) || holds(profile.instances, other);
   });
   const bool unseen = known && !profile.nearest_for.empty() && !others.empty() && !of_its_kind;
   if (unseen)
-    u.reasons.push_back(fmt::format("no {} was measured over this network: as {}", family,
+    u.reasons.push_back(fmt::format("no {} was measured over this network: as {}", q.family,
                                     fmt::join(others, ", ")));
   if (!known || unseen || profile.several_kinds)
-    u.spread = std::max(u.spread, spread_at(uncertainty_constants().unseen_gpu, bytes));
+    u.spread = std::max(u.spread, spread_at(uncertainty_constants().unseen_gpu, q.bytes));
 }
 
 /// What measurements that a profile was compared with say.
@@ -156,46 +164,43 @@ struct FromRanges {
 /// A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
 /// seen such a cluster (`seen_on`), and of these the one that has seen such a collective.
 template <class SeenOn>
-const Accuracy& nearest_range(const Profile& profile, int nodes, Bytes bytes, Collective collective,
-                              SeenOn seen_on) {
+const Accuracy& nearest_range(const Profile& profile, const Question& q, SeenOn seen_on) {
   const auto outside = [&](const Accuracy& a) {
-    return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
-           : bytes > a.most ? std::log(bytes.value / a.most.value)
-                            : 0.0;
+    return q.bytes < a.least  ? std::log(a.least.value / std::max(1.0, q.bytes.value))
+           : q.bytes > a.most ? std::log(q.bytes.value / a.most.value)
+                              : 0.0;
   };
   const auto distance = [&](const Accuracy& a) {
     const auto c = seen_on(a);
     const bool same_kind = c != a.compared.end();
-    const int unlike = same_kind && holds(c->nodes, nodes) ? 0
-                       : same_kind && reaches(*c, nodes)   ? 1
+    const int unlike = same_kind && holds(c->nodes, q.nodes) ? 0
+                       : same_kind && reaches(*c, q.nodes)   ? 1
                        : std::any_of(a.compared.begin(), a.compared.end(),
-                                     [&](const Compared& o) { return reaches(o, nodes); })
+                                     [&](const Compared& o) { return reaches(o, q.nodes); })
                            ? 2
                            : 3;
-    return std::tuple(outside(a), unlike, a.collective != collective);
+    return std::tuple(outside(a), unlike, a.collective != q.collective);
   };
   return *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
       [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
 }
 
-/// `named`: what messages call a machine of the type `instance`.
-FromRanges from_ranges(const Profile& profile, const std::string& instance,
-                       const std::string& named, int nodes, int per_node, Bytes bytes,
-                       const std::string& family, Collective collective) {
+FromRanges from_ranges(const Profile& profile, const Question& q) {
   const auto at = [&](const Accuracy& a) {
-    return std::find_if(a.compared.begin(), a.compared.end(),
-                        [&](const Compared& c) { return is_alike(c, instance, family, nodes); });
+    return std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) {
+      return is_alike(c, q.instance, q.family, q.nodes);
+    });
   };
-  const Accuracy& nearest = nearest_range(profile, nodes, bytes, collective, at);
+  const Accuracy& nearest = nearest_range(profile, q, at);
   const double inside = std::max(nearest.spread, uncertainty_constants().least);
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
-    widen_for_unseen(u, inside, profile, instance, named, family, nodes, bytes);
+    widen_for_unseen(u, inside, profile, q);
   } else {
-    if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
-    if (per_node < here->per_node_least || per_node > here->per_node_most)
+    if (!holds(here->nodes, q.nodes)) widen_for_nodes(u, nearest, *here, q.nodes);
+    if (q.per_node < here->per_node_least || q.per_node > here->per_node_most)
       widen(u, inside,
             here->per_node_least == here->per_node_most
                 ? fmt::format("measured with {} a node only", counted(here->per_node_least, "GPU"))
@@ -210,11 +215,11 @@ FromRanges from_ranges(const Profile& profile, const std::string& instance,
     for (const Compared& c : a.compared) most_per_node = std::max(most_per_node, c.per_node_most);
   }
   if (most_per_node > 0 &&
-      per_node > std::max(uncertainty_constants().server_gpus, 2 * most_per_node)) {
+      q.per_node > std::max(uncertainty_constants().server_gpus, 2 * most_per_node)) {
     u.spread = std::max(u.spread, uncertainty_constants().larger_domain);
     u.reasons.push_back(fmt::format("measured with at most {} GPUs a node", most_per_node));
   }
-  if (bytes < least || bytes > most)
+  if (q.bytes < least || q.bytes > most)
     widen(u, inside,
           fmt::format("measured from {} to {} only", to_text(least),
                       to_text(most)));  // between two ranges is inside
@@ -231,9 +236,7 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
             {profile.ideal() ? "no measurements: links at the rates of their data sheets"
                              : "this profile was never compared with collectives"},
             {}};
-  return from_ranges(profile, instance, instance, nodes, per_node, bytes, family,
-                     Collective::all_reduce)
-      .uncertainty;
+  return from_ranges(profile, {instance, instance, family, nodes, per_node, bytes}).uncertainty;
 }
 
 namespace {
@@ -304,8 +307,9 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
       profile.accuracy.empty()
           ? FromRanges{uncertainty(profile, machine.type(), nodes, 0, bytes),
                        uncertainty_constants().data_sheet, Collective::all_reduce}
-          : from_ranges(profile, machine.type(), machine.name, nodes, cluster.gpus() / nodes, bytes,
-                        machine.gpu ? family_of(*machine.gpu) : "", collective);
+          : from_ranges(profile,
+                        {machine.type(), machine.name, machine.gpu ? family_of(*machine.gpu) : "",
+                         nodes, cluster.gpus() / nodes, bytes, collective});
   const LowerBound bound = collective_bound(cluster, collective, bytes, summed_at_best(cluster));
   u.least = bound.time - bound.latency;
   if (profile.accuracy.empty()) return u;

@@ -113,16 +113,15 @@ std::vector<int> rail_ranks(const Layout& layout, int rank) {
   return ranks;
 }
 
-Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan,
-                 NodeExchange exchange, Event after) {
+Event MultiRail::run(Transport& t, Buffer data, Op op, Event after) const {
   const Layout& layout = t.layout();
   if (layout.at(t.rank()).server) return {};
   const NodePhases node(layout, t.rank(), exchange);
   const Transport rails = layout.nodes > 1 ? t.subset(rail_ranks(layout, t.rank()), 1) : t;
   const int in_node = node.size() - 1;
   std::vector<Event> done;
-  for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+  for (int k = 0; k < segments; ++k) {
+    const Buffer segment = data.segment(segments, k);
     const Blocks blocks = node.blocks_of(segment);
     Event ready = node.reduce_scatter(t, blocks, op, {0, k}, after);
     if (layout.nodes > 1) {
@@ -135,14 +134,13 @@ Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const
   return t.join(done);
 }
 
-std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count,
-                             const Algorithm& inner, const Plan& plan) {
+std::size_t MultiRail::sends(const Layout& layout, int rank, std::size_t count) const {
   if (layout.at(rank).server) return 0;
   const NodePhases node(layout, rank);
   const Layout rail = layout.subset(rail_ranks(layout, rank));
   std::size_t total = 0;
-  for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
+  for (int k = 0; k < segments; ++k) {
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(segments, k);
     const Blocks blocks = node.blocks_of(segment);
     total += node.sends_scattering(blocks) + node.sends_gathering(blocks);
     total += inner.sends(rail, layout.at(rank).node, node.own(segment).count, {});

@@ -49,12 +49,17 @@ class NodePhases {
 /// The ranks with this rank's local number, one a node.
 std::vector<int> rail_ranks(const Layout& layout, int rank);
 
-/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number,
-/// all-gather in the node, segment by segment.
-Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan,
-                 NodeExchange exchange, Event after);
-/// Elements that `rank` sends so.
-std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count,
-                             const Algorithm& inner, const Plan& plan);
+/// An all-reduce over rails, segment by segment: reduce-scatter in the node, `inner` between the
+/// workers of equal local number, all-gather in the node.
+struct MultiRail {
+  const Algorithm& inner;
+  NodeExchange exchange;
+  int segments;
+
+  /// Reduces `data` once `after` has happened. Returns when the result is here.
+  Event run(Transport& t, Buffer data, Op op, Event after) const;
+  /// Elements that `rank` sends of `count`.
+  std::size_t sends(const Layout& layout, int rank, std::size_t count) const;
+};
 
 }  // namespace foreduce

@@ -105,15 +105,15 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
   return links;
 }
 
-Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments,
-                           Tag first, Event after) {
+Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare& share, Tag first,
+                           Event after) {
   std::vector<Event> done{after};
-  for (int k = 0; k < segments; ++k) {
-    const Buffer segment = data.segment(segments, k);
+  for (int k = 0; k < share.segments; ++k) {
+    const Buffer segment = share.data.segment(share.segments, k);
     const Tag up{first.step, k, first.channel, first.half},
         down{first.step + 1, k, first.channel, first.half};
     Event ready = after;
-    for (const int child : links.children) ready = t.recv_reduce(child, up, segment, op);
+    for (const int child : links.children) ready = t.recv_reduce(child, up, segment, share.op);
     if (links.parent >= 0) {
       t.send(links.parent, up, segment, ready);
       ready = t.recv(links.parent, down, segment);

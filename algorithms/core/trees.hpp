@@ -26,10 +26,17 @@ TreeLinks binary_tree(int n, int index, Half tree);
 /// on each, the rest of a node hangs below as a chain. `order` is one of the layout's channels.
 TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree);
 
-/// Reduces `data` up the tree and hands the sum down, segment by segment, both directions at once.
-/// Step numbers first_step and first_step + 1 are used. Returns when the result is here.
-Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments,
-                           Tag first, Event after);
+/// What one tree reduces, and in how many segments.
+struct TreeShare {
+  Buffer data;
+  Op op;
+  int segments;
+};
+
+/// Reduces a share up the tree and hands the sum down, segment by segment, both directions at once.
+/// The steps of `first` and one more are used. Returns when the result is here.
+Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare& share, Tag first,
+                           Event after);
 
 /// Segments of about 512 KiB (NCCL's network chunk on EC2), 1 … 64 of them.
 int tree_segments(std::size_t bytes_per_tree);

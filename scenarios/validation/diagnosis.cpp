@@ -50,8 +50,7 @@ class Diagnosis {
   void take_rows();
   /// The expected times of each setup, with what the caller adds to each call; see
   /// expected_times().
-  std::vector<Expectations> predict(std::vector<Setup> setups, const std::vector<double>& sizes,
-                                    std::string* widened = nullptr) const;
+  ExpectedTimes predict(std::vector<Setup> setups, const std::vector<double>& sizes) const;
   void predict_healthy();
   /// Takes published times of such a cluster, where there are any, as the healthy times.
   void use_published_times();
@@ -120,20 +119,18 @@ void Diagnosis::take_rows() {
   if (sizes_.empty()) throw file_error(log_.file, "every row is of size 0");
 }
 
-std::vector<Expectations> Diagnosis::predict(std::vector<Setup> setups,
-                                             const std::vector<double>& sizes,
-                                             std::string* widened) const {
+ExpectedTimes Diagnosis::predict(std::vector<Setup> setups,
+                                 const std::vector<double>& sizes) const {
   for (Setup& s : setups) s.profile = called_from(checked_.timed_by, std::move(s.profile));
-  return expected_times(collective_, table_.facts, setups, cluster_.nodes, sizes, options_,
-                        widened);
+  return expected_times({collective_, cluster_.nodes, sizes}, table_.facts, setups, options_);
 }
 
 void Diagnosis::predict_healthy() {
   profile_ = question_.profile ? *question_.profile : Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
-  std::string widened;
   const Setup healthy{{}, cluster_.machine, profile_};
-  const Expectations expected = predict({healthy}, sizes_, &widened)[0];
+  const ExpectedTimes times = predict({healthy}, sizes_);
+  const Expectations& expected = times.of[0];
   if (!expected) throw Interrupted();
   healthy_ = *expected;
   correction_.assign(sizes_.size(), 1);
@@ -141,7 +138,8 @@ void Diagnosis::predict_healthy() {
   if (question_.against == HealthyFrom::log) use_earlier_run();
   const bool all_measured = std::all_of(checked_.rows.begin(), checked_.rows.end(),
                                         [](auto& r) { return r.from != HealthyFrom::model; });
-  if (!widened.empty() && !all_measured) checked_.remarks.push_back(remark::WideInterval{widened});
+  if (!times.widened.empty() && !all_measured)
+    checked_.remarks.push_back(remark::WideInterval{times.widened});
 }
 
 void Diagnosis::use_published_times() {
@@ -319,7 +317,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   std::erase_if(all, [&](const Setup& s) {
     return !s.evidence && beyond_its_links(s, collective_, cluster_.nodes, few);
   });
-  const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); };
+  const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes).of; };
   auto predicted = predict_suspects(
       all, few, base, [](const Setup& s) { return s.evidence.has_value(); }, ask);
   const auto tried = [](const Expectations& p) { return p.has_value(); };

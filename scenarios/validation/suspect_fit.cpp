@@ -19,48 +19,48 @@ Cluster cluster_of(const Setup& s, int nodes) {
 
 }  // namespace
 
-std::vector<Expectations> expected_times(Collective collective, const NcclFacts& log,
-                                         const std::vector<Setup>& setups, int nodes,
-                                         const std::vector<double>& sizes,
-                                         const BatchOptions& options, std::string* widened) {
+ExpectedTimes expected_times(const TimedSizes& sizes, const NcclFacts& log,
+                             const std::vector<Setup>& setups, const BatchOptions& options) {
   std::vector<CollectiveRequest> requests;
   for (const Setup& s : setups) {
-    const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
+    const auto cluster = std::make_shared<const Cluster>(cluster_of(s, sizes.nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
-    Method method = reported_method(s.algorithm, collective, log.nccl_version, log.plugin_version);
+    Method method =
+        reported_method(s.algorithm, sizes.collective, log.nccl_version, log.plugin_version);
     if (s.protocol) method.protocol = s.protocol;
     method.nccl_channels = s.channels;
     method.nccl_buffer = s.buffer;
-    for (const double bytes : sizes)
+    for (const double bytes : sizes.bytes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }
   const std::vector<CollectiveEstimate> answers = estimate_collectives(requests, options);
-  std::vector<Expectations> all(setups.size(), std::vector<Expectation>(sizes.size()));
+  const std::size_t each = sizes.bytes.size();
+  ExpectedTimes expected{{setups.size(), std::vector<Expectation>(each)}, {}};
   std::map<std::string, int> reasons;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const CollectiveEstimate& e = answers[i];
-    Expectations& one = all[i / sizes.size()];
+    Expectations& one = expected.of[i / each];
     if (e.error == kInterrupted) one.reset();
     if (!one || one->empty()) continue;
-    if (!e.error.empty() && setups[i / sizes.size()].fault() == Fault::none)
+    if (!e.error.empty() && setups[i / each].fault() == Fault::none)
       throw std::runtime_error("the prediction failed: " + e.error);
     if (!e.error.empty()) {
       one->clear();
       continue;
     }
-    if (widened && !e.interval.widened.empty()) {
+    if (!e.interval.widened.empty()) {
       const std::string why = e.interval.why();
-      if (++reasons[why] > reasons[*widened]) *widened = why;  // that of most sizes
+      if (++reasons[why] > reasons[expected.widened]) expected.widened = why;
     }
     const double time = e.time.value,
                  spread = std::max(CheckLimits::least_spread,
                                    std::pow(e.interval.high / e.time, CheckLimits::to_99_percent));
-    (*one)[i % sizes.size()] = {
+    (*one)[i % each] = {
         time,
         std::min(time, std::max(CheckLimits::impossible_below * e.least.value, time / spread)),
         time * spread, e.least.value, e.run};
   }
-  return all;
+  return expected;
 }
 
 std::vector<Expectations> predict_suspects(const std::vector<Setup>& all, const Sample& few,

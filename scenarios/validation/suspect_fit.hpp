@@ -30,13 +30,22 @@ struct Expectation {
 /// simulated, and no size where a suspect cannot be: where NCCL would not run.
 using Expectations = std::optional<std::vector<Expectation>>;
 
-/// The expected time of a collective of each size on each setup: [setup][size]. `widened`: why the
-/// intervals are wider than they might be. Throws std::runtime_error if the healthy setup, which
-/// has no fault, cannot be simulated.
-std::vector<Expectations> expected_times(Collective collective, const NcclFacts& facts,
-                                         const std::vector<Setup>& setups, int nodes,
-                                         const std::vector<double>& sizes,
-                                         const BatchOptions& options, std::string* widened);
+/// A collective of some sizes, in bytes, on so many nodes.
+struct TimedSizes {
+  Collective collective;
+  int nodes;
+  const std::vector<double>& bytes;
+};
+
+struct ExpectedTimes {
+  std::vector<Expectations> of;  ///< each setup
+  std::string widened;           ///< why the intervals of most sizes are wider than they might be
+};
+
+/// What each size should take on each setup, by the versions of the log's libraries. Throws
+/// std::runtime_error if the healthy setup, which has no fault, cannot be simulated.
+ExpectedTimes expected_times(const TimedSizes& sizes, const NcclFacts& log,
+                             const std::vector<Setup>& setups, const BatchOptions& options);
 
 /// What setups are expected to take at some sizes, as expected_times() answers.
 using PredictSetups =
