@@ -24,7 +24,7 @@ CollectiveResult NetworkModel::result() const {
   std::map<std::string, LinkLoad> classes;
   std::map<std::string, std::size_t> busiest;
   for (std::size_t id = 0; id < links_.size(); ++id) {
-    const double bytes = bytes_on_[symmetry_.link(id)] * symmetry_.flows(id);
+    const double bytes = links_.carried(id);
     if (bytes == 0) continue;
     const BytesPerSecond width = cluster_.link_bandwidth(id);
     const double utilisation = end_ > 0 ? bytes / (width.value * end_) : 0;
@@ -35,8 +35,7 @@ CollectiveResult NetworkModel::result() const {
   }
   if (cluster_.nodes() <= kMostDetailedNodes)
     for (std::size_t id = 0; id < cluster_.link_count(); ++id) {
-      const std::size_t like = id % links_.size();  // where one node stands for all
-      const double bytes = bytes_on_[symmetry_.link(like)] * symmetry_.flows(like);
+      const double bytes = links_.carried(id % links_.size());  // one node may stand for all
       const double most = cluster_.link_bandwidth(id).value * end_;
       r.utilisations.push_back(most > 0 ? bytes / most : 0);
     }

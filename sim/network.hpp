@@ -1,17 +1,12 @@
-// The simulated network: connections, messages in flight on them, and what a message costs.
-// FairSharing, or SimGrid if asked to, shares the links; SimGrid's engine runs the ranks and the
-// clock.
+// The simulated network: connections, and the messages in flight on them. FairSharing, or SimGrid
+// if asked to, shares the links; SimGrid's engine runs the ranks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
-#include <memory_resource>
-#include <queue>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,26 +15,17 @@
 #include "sim/arena.hpp"
 #include "sim/collective.hpp"
 #include "sim/flat_table.hpp"
-#include "sim/end_queue.hpp"
 #include "sim/engine.hpp"
+#include "sim/event_clock.hpp"
 #include "sim/fair_sharing.hpp"
 #include "sim/message_costs.hpp"
+#include "sim/network_links.hpp"
 #include "sim/pair_queue.hpp"
 #include "sim/rank.hpp"
 #include "sim/reduce_queues.hpp"
 #include "sim/symmetry.hpp"
 
 namespace foreduce {
-
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
-
-/// SimGrid counts whole units of payload; ours are 2^-20 of a byte, for averaged chunks need not
-/// be whole bytes.
-inline constexpr double kGrain = 1 << 20;
-
-/// The path class of a link. A path has the class of that of its links which comes first in
-/// PathClass.
-PathClass path_class_of(LinkKind kind);
 
 /// Connections between two ranks that one collective may use: 2^8 channels with two halves.
 inline constexpr int kConnectionsEach = 512;
@@ -72,27 +58,6 @@ struct Endpoint {
 enum class Side : std::uint8_t { send, recv };
 
 struct Connection;
-
-/// What all messages of a connection have in common. It is found for the first of them.
-struct ConnectionRoute {
-  explicit ConnectionRoute(std::pmr::memory_resource& memory) : crossed(&memory) {}
-  ConnectionRoute(const ConnectionRoute&) = delete;
-  ConnectionRoute& operator=(const ConnectionRoute&) = delete;
-
-  std::pmr::vector<std::size_t> crossed;        // links; again those that bind, if not all do
-  std::span<const std::size_t> links, binding;  // simulated ones; those that can bind a message
-  double rate_limit = 0;                        // infinite: none
-  double alone = 0;                             // what a message has if no other crosses its links
-  double latency = 0;
-  // What a message costs the NICs beyond its bytes, as bytes that would pass meanwhile; as a time
-  // where nothing limits them. Not of a message that is part of the one before it.
-  double more_wire = 0, more_latency = 0;
-  double switch_wire = 0;  // for which an NVSwitch holds up a message that it reduces or copies
-  PathClass path_class = PathClass::host_memory;
-  InSwitch asked = InSwitch::no;           // of the switch, by the messages that take this route
-  bool in_switch = false;                  // and there is one
-  const ConnectionRoute* other = nullptr;  // of the same connection
-};
 
 /// A message on its way. In LogGP's terms `overhead` is o and `gap` is g: the time for which a
 /// message occupies either end, and the time for which its connection rests after it.
@@ -163,14 +128,14 @@ struct alignas(64) Connection {  // two cache lines
 
 static_assert(sizeof(Connection) == 128);
 
-/// In which order channels of one rank take turns, see NetworkModel::ordered.
+/// In which order channels of one rank take turns, see NetworkModel::turn_of.
 enum class ChannelOrder : std::uint8_t {
   from_own_rail,  ///< channel c of the algorithm begins at rail c of a node: a rank's own rail
                   ///< first
   as_numbered     ///< channels have nothing to do with rails
 };
 
-class NetworkModel final : public FlowRoutes {
+class NetworkModel final : public FlowRoutes, private EventClock::Owner {
  public:
   NetworkModel(const Cluster& cluster, const Layout& layout, const SymmetryReduction& symmetry,
                double element_bytes, ChannelOrder channel_order, const SimOptions& options)
@@ -181,18 +146,16 @@ class NetworkModel final : public FlowRoutes {
         channel_order_(channel_order),
         options_(options),
         costs_(options.sending.profile ? MessageCosts(options.sending, layout) : MessageCosts()),
-        engine_of_links_(keeps_time() ? nullptr : std::make_unique<Engine>(*this)),
-        engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
-    set_groups();
+        engine_of_links_(options.solver == Solver::simgrid ? std::make_unique<Engine>(*this)
+                                                           : nullptr),
+        engine_(engine_of_links_ ? *engine_of_links_ : Engine::of_ranks()),
+        clock_(engine_of_links_ ? Timekeeper::simgrid : Timekeeper::own, *this),
+        links_(cluster, layout, symmetry, costs_, options, memory_),
+        sharing_(links_.widths()) {
     if (options.record != Recorded::nothing) log_.emplace(options.record);
     build_ranks();
-    build_links();
-    if (engine_of_links_) build_simgrid_links();
+    if (engine_of_links_) let_simgrid_share();
     build_reduce_queues();
-  }
-
-  ~NetworkModel() override {
-    if (timer_) timer_->remove();
   }
   NetworkModel(const NetworkModel&) = delete;
   NetworkModel& operator=(const NetworkModel&) = delete;
@@ -200,10 +163,10 @@ class NetworkModel final : public FlowRoutes {
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
   /// Simulated seconds.
-  double now() const { return keeps_time() ? now_ : simgrid::s4u::Engine::get_clock(); }
+  double now() const { return clock_.now(); }
   /// What the rank waits for has happened.
   void resume(simgrid::s4u::Actor& actor) {
-    resumed_ = true;
+    clock_.rank_resumed();
     actor.resume();
   }
 
@@ -236,11 +199,11 @@ class NetworkModel final : public FlowRoutes {
         now(), log_ ? &*log_ : nullptr);
   }
   void reduce_until(const Reduced& reduced, const SimRank& rank, Event recv, std::uint64_t tag) {
-    schedule(reductions_,
-             {.at = reduced.end, .turn = turn_of(rank, recv, tag), .log_event = reduced.log_event});
+    clock_.reduced_at(
+        {.at = reduced.end, .turn = turn_of(rank, recv, tag), .log_event = reduced.log_event});
   }
   /// A rank has posted what it can: the time goes on when all have.
-  void rank_is_idle() { wake_at(now()); }
+  void rank_is_idle() { clock_.wake_at(now()); }
   /// A send was posted after a pause during which it could have left: times would not be exact.
   void abandon();
   bool abandoned() const { return abandoned_; }
@@ -253,20 +216,16 @@ class NetworkModel final : public FlowRoutes {
 
  private:
   void build_ranks();
-  void build_links();
-  void build_simgrid_links();
+  void let_simgrid_share();
   void build_reduce_queues();
   void report_deadlock();
-  void set_groups();
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   /// A message of these turns, its sender's and its receiver's, may start.
   void take_slot(Connection& connection, const PairQueue::Pair& turns,
                  MessageLog::EventId log_event);
-  void start_ready();
   void start(Message* message);
   /// The route of its connection, which is found if this is the first message that takes it.
   const ConnectionRoute& route_of(const Message& message, const Pending& send);
-  ConnectionRoute& find_route(const SimRank& from, const Pending& send);
   void log_start(Message* message);
   void record_into(CollectiveRecord& record, const std::map<std::string, LinkLoad>& classes,
                    const std::map<std::string, std::size_t>& busiest) const;
@@ -308,38 +267,16 @@ class NetworkModel final : public FlowRoutes {
   Endpoint endpoint_of(SimRank& rank, Event event, std::uint64_t tag) const {
     return {&rank, turn_of(rank, event, tag)};
   }
-  /// What is going to happen, and when: a reduction is over (exactly then); a send is over, a
-  /// message has landed (with its moment). Heaps move these, so they are small.
-  struct TimedEvent {
-    double at = 0;
-    std::uint64_t turn = 0;  // whose verb it is, too
-    Message* message = nullptr;
-    MessageLog::EventId log_event = 0;  // why, if there is a log and no message
-    friend bool operator<(const TimedEvent& x, const TimedEvent& y) { return x.turn < y.turn; }
-  };
   SimRank* rank_of(std::uint64_t turn) const { return ranks_[turn >> 40].get(); }
   /// The verb of the event has happened.
   void happen(const TimedEvent& event) {
     rank_of(event.turn)->happen({static_cast<std::uint32_t>(event.turn)});
   }
-  struct Later {
-    bool operator()(const TimedEvent& x, const TimedEvent& y) const {
-      return x.at != y.at ? x.at > y.at : y < x;
-    }
-  };
-  using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
-  void schedule(EventQueue& queue, const TimedEvent& event);
-  std::span<const TimedEvent> take_simultaneous(EventQueue& queue, double until);
-  void prefetch(std::span<const TimedEvent> events) const;
-  void process_simultaneous(double now);
-  /// Whether the time goes on here, and SimGrid runs the ranks only. Where SimGrid shares the links
-  /// its flows end by its own clock.
-  bool keeps_time() const { return options_.solver == Solver::own; }
-  void wake_at(double when);
-  void go_on();
-  bool end_pauses();
-  double next_event_time() const;
-  void process_events();
+  /// Simultaneous events in an order that symmetry preserves.
+  std::span<const TimedEvent> in_turn(std::span<TimedEvent> events) const;
+  void process_events() override;
+  void process_verbs(double now);
+  bool end_pauses() override;
 
   const Cluster& cluster_;
   const Layout& layout_;
@@ -352,49 +289,23 @@ class NetworkModel final : public FlowRoutes {
 
   std::unique_ptr<Engine> engine_of_links_;  // where SimGrid shares them
   Engine& engine_;
+  EventClock clock_;
   Arena memory_;  // of the ranks
   std::vector<std::unique_ptr<SimRank>> ranks_;
   std::vector<std::uint64_t> first_channel_;  // of each of them, see turn_of()
   const Message* starting_ = nullptr;
-  struct LinkState {
-    double width = kNever;  // bytes a second that simulated flows share, also where it never binds
-    double alone = kNever;  // that one flow may have: the whole link's
-    bool binds = false;
-    PathClass path_class = PathClass::host_memory;
-    simgrid::s4u::Link* shared = nullptr;  // if it binds and SimGrid shares
-  };
-  std::vector<LinkState> links_;
-  std::vector<double> bytes_on_;  // each of them, of simulated flows
-  std::map<double, std::vector<simgrid::s4u::Link*>>
-      limits_;  // by bytes a second, beside each link, where SimGrid shares
-  FairSharing sharing_{{}};
+  NetworkLinks links_;
+  FairSharing sharing_;
   std::vector<Message*> message_of_;  // by flow
-  Route scratch_;
-  std::deque<ConnectionRoute> routes_;
 
   ReduceQueues reduce_queues_{options_.reduce_segment.value, costs_};
 
-  /// The GPUs of a node that run a collective together in their switch.
-  struct NodeGroup {
-    int stride = 1, members = 1;
-    double sync = 0;  // of each message of a chunk
-    int place(int local) const { return local / stride % members; }
-  };
-  std::array<NodeGroup, 2> node_groups_;  // of the collective, and of the one beside it
-  std::vector<Handler> handlers_;         // of each rank: it handles one message after the other
+  std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
 
   FlatTable<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;
-  std::vector<Message*> free_messages_, ready_;
-  EventQueue starts_, arrivals_, reductions_, events_;
-  EndQueue ends_;                // of flows
-  std::vector<TimedEvent> due_;  // of events_, those that happen with this moment
-  std::vector<TimedEvent> simultaneous_, taken_, starting_now_;
-  simgrid::kernel::timer::Timer* timer_ = nullptr;
-  double wake_ = kNever, now_ = 0;
-  bool resumed_ = false;  // a rank since go_on() began, which may post something at this moment
+  std::vector<Message*> free_messages_;
   bool abandoned_ = false;
-  bool processing_ = false;
   std::uint64_t messages_ = 0;
   std::optional<MessageLog> log_;  // if asked for
   double end_ = 0;
