@@ -81,7 +81,8 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
 const Registered entry{
     {.name = "halving-doubling",
      .idea = "exchange halves, quarters … to reduce; the same backwards to gather",
-     .cost = "2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n; + 2α + 2Sβ if n is no power of two",
+     .cost =
+         "2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n; + 2α + 2Sβ or more if n is no power of two",
      .wins = "medium and large messages on a fabric without contention",
      .source = "Rabenseifner, ICCS 2004",
      .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },

@@ -120,6 +120,7 @@ const Registered across{
      .gpus_alike = true,
      .summed_by = SummedBy::switches,
      .steady_segments = 32,
+     .steady_nodes = 512,
      .run = nvls,
      .sends = sends,
      .steps = [](int n) { return find_algorithm("tree")->steps(n) + 2; },

@@ -40,7 +40,7 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
 const Registered entry{
     {.name = "recursive-doubling",
      .idea = "exchange everything with partners 1, 2, 4 … away",
-     .cost = "L(α + Sβ + Sγ), L = log2 n; + 2α + 2Sβ if n is no power of two",
+     .cost = "L(α + Sβ + Sγ), L = log2 n; + 2α + 2Sβ or more if n is no power of two",
      .wins = "tiny messages: latency is the limit",
      .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
      .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },

@@ -347,6 +347,12 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
                                  "tensors' products take)",
                                  1 / linear));
   wait_for_launches(time, workload, Seconds{HUGE_VAL});
+  const double reached = time.least / time.forward_backward;
+  if (constexpr double kNoticeable = 0.9; reached < kNoticeable * share.value)
+    time.source = with_remark(
+        time.source,
+        fmt::format(" ({:.0f} % with launches and what else each micro-batch waits for)",
+                    reached * 100));
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 

@@ -238,6 +238,13 @@ double parts_of_heads(const Workload& workload, double width, int tensor) {
 
 }  // namespace
 
+bool has_attention(const Workload& workload) {
+  const std::size_t width = usual_width(workload.tensors);
+  for (std::size_t i = 0; i < workload.tensors.size(); ++i)
+    if (keys_and_values_of(workload, i, width) > 0) return true;
+  return false;
+}
+
 double keys_and_values(const Workload& workload, const std::string& sample, int batch, int tensor) {
   const double of_block = block_output(workload, sample, batch);
   const std::size_t width = usual_width(workload.tensors);

@@ -55,6 +55,9 @@ double block_output(const Workload& workload, const std::string& sample, int bat
 double keys_and_values(const Workload& workload, const std::string& sample, int batch,
                        int tensor = 1);
 
+/// Whether a layer's name says that it makes keys or values, as in every kind of transformer.
+bool has_attention(const Workload& workload);
+
 /// One GPU's memory at its fullest, which is at the end of the last forward pass.
 struct MemoryBy {
   Bytes parameters;   ///< that stay: all, or the GPU's shard

@@ -11,6 +11,7 @@
 #include "sim/child_process.hpp"
 #include "sim/collective_json.hpp"
 #include "sim/expected_cost.hpp"
+#include "sim/fewer_nodes.hpp"
 #include "sim/ring_laps.hpp"
 #include "sim/wrong_sum.hpp"
 
@@ -21,6 +22,10 @@ namespace {
 /// estimated, a full simulation differed by 0.96 % (double tree with LL128 on 64 p5), and by 1.05 %
 /// on 37 p3dn. Half as many segments would often do, but not there: it would be 3.5 %.
 constexpr double kLeastError = 0.015;
+
+/// The error above which trees over many nodes are told from twice as many. An interval on so many
+/// nodes is ten times as wide.
+constexpr double kLevelsTolerance = 0.03;
 
 /// A simulation may take a millisecond: a child does so many, one after the other.
 constexpr std::size_t kTasksEach = 64;
@@ -95,6 +100,13 @@ struct Batch::Pipeline {
   std::map<int, CollectiveResult> known;  // by length
 };
 
+/// A question that is answered from those of fewer nodes.
+struct Batch::Derived {
+  std::size_t number = 0;
+  int halvings = 0;                    // of the nodes, until those of the first of `fewer`
+  std::array<std::size_t, 3> fewer{};  // questions
+};
+
 std::size_t Batch::ask(const Question& q) {
   const std::string key =
       key_of(q, fmt::format("{}", static_cast<const void*>(q.cluster.get())),
@@ -105,36 +117,104 @@ std::size_t Batch::ask(const Question& q) {
 }
 
 void Batch::run(const BatchOptions& options, const std::function<void()>& one_known) {
-  std::vector<Pipeline> waiting;
-  for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n) {
-    const Schedule& s = questions_[n].schedule;
-    const int steady = s.algorithm->steady_segments;
-    // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the
-    // whole pipeline is as cheap.
-    const bool short_enough = s.plan.segments <= 4 * steady ||
-                              options.long_pipelines == LongPipelines::simulate_whole ||
-                              questions_[n].beside;
-    waiting.push_back(
-        {n,
-         options.long_pipelines == LongPipelines::extrapolate,
-         short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady},
-         {}});
-  }
-  outcomes_.resize(questions_.size());
   cache_.emplace(options.cache);
   long_pipelines_ = options.long_pipelines;
+  std::vector<Pipeline> waiting;
+  for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n)
+    waiting.push_back(pipeline_of(n));
+  outcomes_.resize(questions_.size());
   if (options.check_sums) check_sums(waiting, Checked::all, options);
   take_cached(waiting);
   if (!options.check_sums) check_sums(waiting, Checked::not_ours, options);
+  std::vector<Derived> derived = take_derived(waiting);
   refuse_too_large(waiting, options);
   if (waiting.size() < questions_.size() && one_known) one_known();
-  while (!waiting.empty() && !(options.stop && options.stop())) {
+  while ((!waiting.empty() || !derived.empty()) && !(options.stop && options.stop())) {
     run_round(waiting, options, one_known);
-    // What is left is simulated longer than was counted, or all laps of a ring are.
-    const std::size_t left = waiting.size();
+    // What is left is simulated longer than was counted, on more nodes, or all laps of a ring are.
+    const std::size_t left = waiting.size() + derived.size();
+    finish_derived(derived, waiting);
     refuse_too_large(waiting, options);
-    if (waiting.size() < left && one_known) one_known();
+    if (waiting.size() + derived.size() < left && one_known) one_known();
   }
+}
+
+Batch::Pipeline Batch::pipeline_of(std::size_t number) const {
+  const Question& q = questions_[number];
+  const int segments = q.schedule.plan.segments, steady = q.schedule.algorithm->steady_segments;
+  const bool extrapolates = long_pipelines_ == LongPipelines::extrapolate;
+  // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the
+  // whole pipeline is as cheap.
+  const bool whole = segments <= 4 * steady || !extrapolates || q.beside;
+  return {number,
+          extrapolates,
+          whole ? std::vector{segments} : std::vector{steady / 2, steady, 2 * steady},
+          {}};
+}
+
+/// Takes the questions out of `waiting` that fewer nodes answer, and asks these instead.
+std::vector<Batch::Derived> Batch::take_derived(std::vector<Pipeline>& waiting) {
+  std::vector<Derived> derived;
+  if (long_pipelines_ == LongPipelines::simulate_whole) return derived;
+  std::erase_if(waiting, [&](const Pipeline& p) {
+    const Question& q = questions_[p.number];
+    const int times = halvings(call_of(q, q.schedule.plan.segments));
+    if (times > 0) derived.push_back({p.number, times, {}});
+    return times > 0;
+  });
+  for (Derived& d : derived) ask_fewer_nodes(d, waiting);
+  return derived;
+}
+
+void Batch::ask_fewer_nodes(Derived& derived, std::vector<Pipeline>& waiting) {
+  Question fewer = questions_[derived.number];
+  const FewerNodes clusters = with_fewer_nodes(*fewer.cluster, derived.halvings);
+  std::vector<Pipeline> asked;
+  for (std::size_t i = 0; i < clusters.size(); ++i) {
+    fewer.cluster = clusters[i];
+    derived.fewer[i] = ask(fewer);
+    asked.push_back(pipeline_of(derived.fewer[i]));
+  }
+  outcomes_.resize(questions_.size());
+  take_cached(asked);
+  for (Pipeline& p : asked) waiting.push_back(std::move(p));
+}
+
+/// Answers the questions whose fewer nodes are known, or asks for more nodes.
+void Batch::finish_derived(std::vector<Derived>& derived, std::vector<Pipeline>& waiting) {
+  for (Derived& d : derived) {
+    if (!all_known(d.fewer) || combine(d)) continue;
+    if (--d.halvings > 0) ask_fewer_nodes(d, waiting);
+    else waiting.push_back(pipeline_of(d.number));
+  }
+  std::erase_if(derived,
+                [this](const Derived& d) { return d.halvings == 0 || outcomes_[d.number].known; });
+}
+
+/// False if the levels of these trees differ too much.
+bool Batch::combine(const Derived& derived) {
+  Outcome& out = outcomes_[derived.number];
+  std::array<const CollectiveResult*, 3> results{};
+  double error = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Outcome& fewer = outcomes_[derived.fewer[i]];
+    if (!fewer.ok) {
+      out.known = true;
+      out.error = fewer.error;
+      return true;
+    }
+    results[i] = &fewer.result;
+    error = std::max(error, fewer.extrapolation_error);
+  }
+  ManyNodes many = on_many_nodes(results, derived.halvings);
+  if (many.error > kLevelsTolerance) return false;
+  out.known = out.ok = out.extrapolated = true;
+  out.extrapolation_error = std::max({kLeastError, error, many.error});
+  out.result = std::move(many.result);
+  if (cache_->in_use())
+    cache_->keep(cache_key(questions_[derived.number]),
+                 {out.result, out.extrapolated, out.extrapolation_error});
+  return true;
 }
 
 std::string Batch::cache_key(const Question& q) {

@@ -1,6 +1,6 @@
 // The one estimator: every command asks it how long collectives take. Equal questions are simulated
-// once, each simulation runs in a child process, and long pipelines are extrapolated from their
-// steady state.
+// once, each simulation runs in a child process, long pipelines are extrapolated from their steady
+// state, and trees over many nodes from those over fewer.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,15 @@ struct Outcome {
   bool ok = false;
   std::string error;        ///< why there is no answer
   CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest
-                            ///< that was simulated
+                            ///< that was simulated; of many nodes: see ManyNodes
   bool from_disk = false;   ///< an earlier run's answer
   bool extrapolated = false;
   double extrapolation_error = 0;  ///< estimate, relative to the time
 };
 
-/// How pipelines of many segments are simulated.
+/// How pipelines of many segments, and trees over many nodes, are simulated.
 enum class LongPipelines : std::uint8_t {
-  extrapolate,    ///< from the steady state of at most a quarter of the segments
+  extrapolate,    ///< from the steady state of at most a quarter of the segments; see fewer_nodes
   simulate_whole  ///< always in full
 };
 
@@ -90,6 +90,12 @@ class Batch {
 
  private:
   struct Pipeline;
+  struct Derived;
+  Pipeline pipeline_of(std::size_t number) const;
+  std::vector<Derived> take_derived(std::vector<Pipeline>& waiting);
+  void ask_fewer_nodes(Derived& derived, std::vector<Pipeline>& waiting);
+  void finish_derived(std::vector<Derived>& derived, std::vector<Pipeline>& waiting);
+  bool combine(const Derived& derived);
   void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
                  const std::function<void()>& one_known);
   void finish_or_lengthen(Pipeline& pipeline);

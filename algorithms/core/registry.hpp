@@ -83,6 +83,9 @@ struct Algorithm {
   /// From so many segments on a pipeline is in its steady state: one more costs what the last one
   /// did. NVLS in one node gets there early, because a chunk travels to all GPUs at once.
   int steady_segments = 48;
+  /// From so many nodes on, one more level of its binary trees over nodes takes what the last one
+  /// did; 0: it has no such trees. A test holds many nodes against what fewer tell.
+  int steady_nodes = 0;
 
   /// Of a reduce-scatter or all-gather that hierarchical can run between nodes: the same for any
   /// blocks. On entry `after` says when this rank's data may be read. Tags: steps from first.step

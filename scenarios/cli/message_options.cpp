@@ -82,9 +82,10 @@ void add_algorithm_option(CLI::App& command, MessageOptions& a) {
       "--algorithm", a.algorithms,
       a.points() == MessagePoints::one
           ? "Which algorithm. nccl is what NCCL would choose, smddp what SageMaker's library does, "
-            "best the fastest of all. Default: nccl."
+            "best the fastest of nccl and ours, but forest. Default: nccl."
           : "Which algorithms, with commas. nccl is what NCCL would choose, smddp what SageMaker's "
-            "library does, best the fastest of all. Default: nccl and all of ours.");
+            "library does, best the fastest of nccl and ours (forest only if it is named, too). "
+            "Default: nccl and all of ours.");
   option->delimiter(',');
 }
 

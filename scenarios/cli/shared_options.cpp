@@ -335,7 +335,8 @@ void SimulationOptions::add_to(CLI::App& command) {
       "Simulate everything, whatever earlier runs have answered (see foreduce cache).");
   command.add_flag(
       "--full-pipelines", full_pipelines_,
-      "Simulate long pipelines in full instead of extrapolating them from their steady state.");
+      "Simulate long pipelines and trees over more than 512 nodes in full instead of extrapolating "
+      "them.");
 }
 
 BatchOptions SimulationOptions::batch() const {
@@ -349,6 +350,10 @@ BatchOptions SimulationOptions::batch() const {
        options.max_memory.value <= 0))
     throw input_error("--max-memory: " + (why.empty() ? "it must be more than zero" : why),
                       "e.g. --max-memory 8GiB");
+  if (constexpr Bytes kItself{64.0 * 1024 * 1024};
+      !max_memory_.empty() && options.max_memory < kItself)
+    throw input_error("--max-memory: the program itself takes some 50 MiB",
+                      "at least --max-memory 64MiB");
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   options.progress = progress_of("simulations");

@@ -88,8 +88,8 @@ std::string doubtful_leads(const Json& points, const Fastest& fastest, const Vie
   }
   if (within == 0) return "";
   const std::string lead = leads == 1 ? "The lead over nccl is"
-                                      : fmt::format("Of {} leads over nccl {} {}", leads, within,
-                                                    within == 1 ? "is" : "are");
+                                      : fmt::format("{} of the {} leads over nccl {}", within,
+                                                    leads, within == 1 ? "is" : "are");
   return wrapped(lead + " within the intervals: NCCL was measured, the others were not.", view, 2);
 }
 

@@ -75,7 +75,7 @@ Table hops_table(const Json& collective) {
                                       {"latency", 0},
                                       {"transfer", 0},
                                       {"sharing", 2},
-                                      {"reduction", 0},
+                                      {"copying, adding", 0},
                                       {"time", 0}})
     table.column(heading, rank);
   for (const auto& [kind, hops] : hops_of(collective)) {
@@ -303,7 +303,8 @@ const char* const kDefinitions[] = {
     "had another in hand. Its parts add up to the time.",
     "Transfer is what a message's bytes take alone on the link that limits it, and sharing what "
     "they take longer because others use the link, too. Handling is what a message costs its "
-    "sender's and its receiver's host and NICs beyond its bytes.",
+    "sender's and its receiver's host and NICs beyond its bytes. Copying and adding is what the "
+    "receiver's channel does with what has come, at the lower of its own rate and the GPU's.",
     "Rest is the pause of a connection after a message, which the profile has. A connection's own "
     "limit is the rate of a channel or of a TCP flow. Latency is what the last byte takes after it "
     "has left, and a kernel launch comes once a collective.",

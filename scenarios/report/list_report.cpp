@@ -72,7 +72,7 @@ Json profiles_list() {
       for (const Compared& c : a.compared)
         add(c.instance, to_text(a.least), to_text(a.most),
             fmt::format("{}", fmt::join(c.nodes, " ")),
-            fmt::format("/ {0:.2f} to x {0:.2f}", a.spread));
+            fmt::format("x {:.2f} either way", a.spread));
   }
   return all;
 }

@@ -188,7 +188,8 @@ std::string scenario_reference(const Json& scenario, const Json& workload) {
           "A list is an axis of the sweep wherever a list of values is accepted; a value that is "
           "named twice counts once. Unknown and "
           "doubled keys, anchors, aliases and tags are "
-          "errors, and every error names file, line, column, key and what is accepted.");
+          "errors. An error in a key names file, line, column, key and what is accepted; what only "
+          "shows when a cluster is put together names the file and stands in the point's row.");
   describe_keys(scenario, "", out);
   out += "\n# Workload file\n\n" +
          paragraph(

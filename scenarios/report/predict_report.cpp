@@ -185,11 +185,21 @@ std::string predict_answer(const Json& report, const View& view) {
     return usd > 0 ? 1 / usd : 0;
   };
   const Json& cheapest = *best_of(some, samples_per_usd);
-  if (runs && some.size() > 1 && samples_per_usd(cheapest) > 0 && !varies(points, "model"))
-    text += wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples.",
-                                place_of_point(points, cheapest), run_words(cheapest),
-                                dollars(1 / samples_per_usd(cheapest))),
-                    view, 2);
+  const auto price = [&](const Json& p) { return dollars(1 / samples_per_usd(p)); };
+  if (runs && some.size() > 1 && samples_per_usd(cheapest) > 0 && !varies(points, "model")) {
+    const Points those = runnable(some);
+    const Json& least = **std::max_element(
+        those.begin(), those.end(),
+        [&](const Json* a, const Json* b) { return samples_per_usd(*a) < samples_per_usd(*b); });
+    text +=
+        wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples{}.",
+                            place_of_point(points, cheapest), run_words(cheapest), price(cheapest),
+                            price(least) == price(cheapest)
+                                ? ""
+                                : fmt::format(", which is within 1 % of the ${} of {}",
+                                              price(least), run_words(least))),
+                view, 2);
+  }
   if (const std::size_t failed = points.size() - some.size(); failed > 0)
     text += fmt::format("{} of {} points {} no answer.\n", failed, points.size(),
                         failed == 1 ? "has" : "have");
@@ -303,10 +313,11 @@ std::string explanations(const Json& report, const View& view) {
     text += wrapped(line, view, 2);
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   if (error > 0)
-    text += wrapped(fmt::format("Long pipelines are extrapolated from their steady state; the "
-                                "largest estimated error is {}.",
-                                percent(error, 2)),
-                    view, 2);
+    text +=
+        wrapped(fmt::format("Long pipelines are extrapolated from their steady state, and trees "
+                            "over many nodes from fewer; the largest estimated error is {}.",
+                            percent(error, 2)),
+                view, 2);
   return text + wrapped(engine_line(report), view, 2);
 }
 

@@ -133,7 +133,8 @@ struct SweepContext {
   Clusters& clusters;
   TransportProfiles& profiles;
   Batch& batch;
-  int channels = 0;  ///< of own algorithms; 0: as many as the topology has rails
+  int channels = 0;                     ///< of own algorithms; 0: as many as the topology has rails
+  std::vector<std::string> named = {};  ///< algorithms that `best` tries however long they take
 };
 
 /// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run

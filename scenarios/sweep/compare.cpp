@@ -173,7 +173,8 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   TransportProfiles profiles(scenario, hash,
                              as_called_from(scenario.messages->timed_by, options.change));
   Batch batch;
-  const SweepContext context{clusters, profiles, batch, scenario.allreduce.channels};
+  const SweepContext context{clusters, profiles, batch, scenario.allreduce.channels,
+                             scenario.allreduce.algorithm.values};
   Sweep<Comparison> sweep;
   const std::vector<Method> methods =
       methods_asked(scenario.allreduce, scenario.messages->collective, context, sweep.provenance);

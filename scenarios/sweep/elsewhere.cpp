@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "input/fields.hpp"
@@ -35,6 +36,26 @@ void collect(const Json& schema, const std::string& path, const std::string& key
 
 }  // namespace
 
+void refuse_other_kinds(const YamlFile& file) {
+  struct Kind {
+    const char *key, *what, *named;
+  };
+  for (const Kind& kind : {Kind{"tensors", "workload file", "workload: {{ model: ./{}, ... }}"},
+                           {"transformer", "workload file", "workload: {{ model: ./{}, ... }}"},
+                           {"variants", "workload file", "workload: {{ model: ./{}, ... }}"},
+                           {"profile", "profile", "allreduce: {{ profile: ./{} }}"},
+                           {"gpu", "machine file", "cluster: {{ instance: ./{}, ... }}"},
+                           {"nic", "machine file", "cluster: {{ instance: ./{}, ... }}"}})
+    if (file.root().find(kind.key))
+      throw InputError(
+          Problem{file.name(), file.root().mark.line, file.root().mark.column, kind.key,
+                  fmt::format("this is a {}, not a scenario", kind.what),
+                  "name it in a scenario: " +
+                      fmt::format(fmt::runtime(kind.named),
+                                  std::filesystem::path(file.name()).filename().string()),
+                  ""});
+}
+
 InputError with_places_of_keys(const InputError& error) {
   static const Json schema = scenario_schema();  // a file may have thousands of unknown keys
   std::vector<Problem> problems = error.problems();
@@ -42,9 +63,13 @@ InputError with_places_of_keys(const InputError& error) {
     if (p.message != kNoSuchKey) continue;
     std::vector<std::string> found;
     collect(schema, "", p.key.substr(p.key.find_last_of('.') + 1), found);
-    if (!found.empty())
-      p.hint = fmt::format("did you mean {}?{}{}", fmt::join(found, " or "),
-                           p.hint.empty() ? "" : "; ", p.hint);
+    if (found.empty()) continue;
+    const std::string places = fmt::format("{}", fmt::join(found, " or "));
+    // A key of this place comes first: "did you mean 'batch_per_gpu'?".
+    if (const auto end = p.hint.find('?');
+        p.hint.starts_with("did you mean") && end < p.hint.size())
+      p.hint.insert(end, ", or " + places);
+    else p.hint = fmt::format("did you mean {}?{}{}", places, p.hint.empty() ? "" : "\n  ", p.hint);
   }
   return InputError(std::move(problems));
 }

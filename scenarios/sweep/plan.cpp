@@ -184,7 +184,7 @@ std::string memory_shortage(const Prediction& p) {
   const MemoryBy& m = p.memory;
   if (m.state() + m.gathered > p.gpu_memory) {
     const std::string how = p.gpus == 1 ? "several GPUs can share them with sharding: zero3"
-                            : p.sharding.sharding == Sharding::none
+                            : p.sharding.sharding != Sharding::zero3
                                 ? "sharding: zero3 shares them among GPUs"
                                 : "more GPUs in a sharding group leave each less";
     const std::string gathered =

@@ -90,7 +90,10 @@ class Predictor {
                   Type type);
   double compute_share_beside(const Candidate& c, SummedBy by) const;
   void answer(Job& job) const;
-  SweepContext context() { return {*clusters_, *profiles_, batch_, scenario_.allreduce.channels}; }
+  SweepContext context() {
+    return {*clusters_, *profiles_, batch_, scenario_.allreduce.channels,
+            scenario_.allreduce.algorithm.values};
+  }
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;

@@ -210,12 +210,12 @@ void describe(Fields& f, NcclSpec& n) {
 
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
-  f.optional(
-      "algorithm", a.algorithm,
-      "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
-      "SageMaker's library does on p4d and p4de, best the fastest of all; ./schedule.xml is a "
-      "schedule of MSCCL's, ./plan.json one of MSCCL++. Default: nccl.",
-      OneOf{"algorithm", algorithm_names(), true});
+  f.optional("algorithm", a.algorithm,
+             "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
+             "SageMaker's library does on p4d and p4de, best the fastest of nccl and ours (forest "
+             "only if it is named, too); ./schedule.xml is a "
+             "schedule of MSCCL's, ./plan.json one of MSCCL++. Default: nccl.",
+             OneOf{"algorithm", algorithm_names(), true});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
              OneOf{"inner algorithm", inner_names()});
   f.optional(
@@ -260,6 +260,8 @@ void describe(Fields& f, AllReduceSpec& a) {
       "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.",
       Limits::between(0.01, 1));
   f.verify([&a](FieldReader& r) {
+    r.hint({"bucket_size", "bucket_cap", "bucket_cap_mb", "bucket_bytes"},
+           "did you mean 'bucket'? e.g. bucket: 25 MiB");
     const auto& names = a.algorithm.values;
     const bool nccl = std::find(names.begin(), names.end(), "nccl") != names.end();
     const bool ours =
@@ -340,14 +342,7 @@ void load_schedules_of(const Scenario& scenario) {
 
 Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) {
   Scenario scenario;
-  for (const char* key : {"tensors", "transformer", "variants"})
-    if (file.root().find(key))
-      throw InputError(
-          Problem{file.name(), file.root().mark.line, file.root().mark.column, key,
-                  "this is a workload file, not a scenario",
-                  fmt::format("name it in a scenario: workload: {{ model: ./{}, ... }}",
-                              std::filesystem::path(file.name()).filename().string()),
-                  ""});
+  refuse_other_kinds(file);
   for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
   scenario.allreduce.algorithm.values = {"nccl"};

@@ -177,6 +177,12 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.sums = whole.sums;
   in.block_output = static_cast<std::size_t>(
       std::llround(block_output(workload, p.sample, p.batch_per_gpu) / plan.context));
+  if (plan.model_gpus() > 1 && tokens_of(p.sample) == 0 && !has_attention(workload))
+    throw key_error(
+        plan.tensor > 1 ? "tensor_parallel" : "pipeline",
+        fmt::format("{} is no transformer, whose equal blocks are what tensor_parallel and "
+                    "pipeline divide",
+                    p.model));
   if (plan.model_gpus() > 1 && in.block_output == 0)
     throw input_error(
         fmt::format("{}: its tensors name no blocks that tensor_parallel, context_parallel or "

@@ -124,7 +124,12 @@ std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
               if (m.gpu) m.gpu->reduce_bandwidth = m.gpu->reduce_bandwidth * 2;
               if (m.host) m.host->reduce_bandwidth = m.host->reduce_bandwidth * 2;
             },
-            [](Profile& p) { scale(p.reduce_bandwidth, 2); }}}};
+            [](Profile& p) {
+              scale(p.reduce_bandwidth, 2);
+              for (Protocol& protocol : p.protocols)  // by which a channel's threads copy and add
+                for (auto* rate : {&protocol.channel_rate, &protocol.net_channel_rate})
+                  scale(*rate, 2);
+            }}}};
 }
 
 /// What NCCL chooses of a point.

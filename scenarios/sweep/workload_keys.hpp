@@ -25,7 +25,15 @@ inline const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = Workloads().names();
   return names;
 }
-inline const OneOf kPrecision = one_of<Precision>("precision");
+inline const OneOf kPrecision = [] {
+  OneOf precisions = one_of<Precision>("precision");
+  precisions.others = {{"bfloat16", "did you mean 'bf16'?"},
+                       {"float16", "did you mean 'fp16'?"},
+                       {"half", "did you mean 'fp16'?"},
+                       {"float32", "did you mean 'fp32'? or 'tf32', see foreduce docs scenario"},
+                       {"float8", "did you mean 'fp8'?"}};
+  return precisions;
+}();
 inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 template <class Fields>
@@ -123,7 +131,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
                    sharding_words(),
                    false,
                    OneOf::Or::nothing,
-                   {{"hsdp", "HSDP is sharding: fsdp with hybrid: node"},
+                   {{"full_shard", "FSDP's FULL_SHARD is sharding: zero3"},
+                    {"shard_grad_op", "FSDP's SHARD_GRAD_OP is sharding: zero2"},
+                    {"no_shard", "FSDP's NO_SHARD is sharding: none"},
+                    {"hybrid_shard", "FSDP's HYBRID_SHARD is sharding: zero3 with hybrid: node"},
+                    {"hsdp", "HSDP is sharding: fsdp with hybrid: node"},
                     {"hpz", "hpZ is sharding: zero3 with hybrid: node"},
                     {"mics", "MiCS is sharding: zero3 with hybrid: the size of a group"}}});
   f.optional("hybrid", w.hybrid,
@@ -201,7 +213,8 @@ inline void hint_other_keys(FieldReader& r) {
   r.hint({"gradient_accumulation", "gradient_accumulation_steps", "grad_accum", "micro_batches"},
          "did you mean 'accumulation'?");
   r.hint({"global_batch_size", "train_batch_size"}, "did you mean 'global_batch'?");
-  r.hint({"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+  r.hint({"batch", "micro_batch", "micro_batch_size", "per_device_train_batch_size",
+          "train_micro_batch_size_per_gpu"},
          "did you mean 'batch_per_gpu'?");
   r.hint({"dp", "data_parallel", "data_parallel_size"},
          "data parallelism takes all GPUs that the other ways leave: cluster.nodes says how many");
@@ -209,6 +222,15 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'framework'? e.g. framework: megatron");
   r.hint({"seq_len", "seq_length", "sequence", "sequence_length"},
          "did you mean 'sample'? e.g. sample: 4096 tokens");
+  r.hint({"dtype", "amp", "mixed_precision", "torch_dtype"},
+         "did you mean 'precision'? e.g. precision: bf16");
+  r.hint({"activation_checkpointing", "gradient_checkpointing", "ac", "checkpointing"},
+         "did you mean 'recompute'? e.g. recompute: full");
+  r.hint({"optimizer", "optim"},
+         "did you mean 'state'? Adam keeps 16 B a parameter with weight and gradient, SGD with "
+         "momentum 12 B: state: 12 B");
+  r.hint({"lora", "peft", "adapters"},
+         "did you mean 'trainable'? e.g. trainable: 0.4 %, the part that is not frozen");
 }
 
 /// How the program that trains goes about it.

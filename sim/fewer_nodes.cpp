@@ -1,0 +1,56 @@
+#include "sim/fewer_nodes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace foreduce {
+namespace {
+
+/// A tree over these nodes has as many levels less as they were halved times.
+int halved(int nodes, int times) { return (nodes + (1 << times) - 1) >> times; }
+
+}  // namespace
+
+int halvings(const CollectiveCall& call) {
+  const Cluster& cluster = call.cluster;
+  const int steady = call.algorithm.steady_nodes;
+  const bool tells = steady > 0 && call.groups.whole() && !call.beside && cluster.homogeneous() &&
+                     cluster.leaves() == 0 && cluster.nodes() == cluster.worker_nodes();
+  // Below four times as many the three smaller clusters would save little.
+  if (!tells || cluster.nodes() <= 4 * steady) return 0;
+  int times = 1;
+  while (halved(cluster.nodes(), times) > 2 * steady) ++times;
+  return times;
+}
+
+FewerNodes with_fewer_nodes(const Cluster& cluster, int halvings) {
+  const std::shared_ptr<const Machine> machine(std::shared_ptr<const Machine>(),
+                                               &cluster.node(0).machine());
+  FewerNodes all;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto nodes =
+        static_cast<std::size_t>(halved(cluster.nodes(), halvings + static_cast<int>(i)));
+    all[i] = std::make_shared<const Cluster>(std::vector(nodes, machine), cluster.fabric());
+  }
+  return all;
+}
+
+ManyNodes on_many_nodes(const std::array<const CollectiveResult*, 3>& fewer, int halvings) {
+  ManyNodes many{*fewer[0], 0};
+  CollectiveResult& result = many.result;
+  const Seconds level = fewer[0]->time - fewer[1]->time, before = fewer[1]->time - fewer[2]->time;
+  result.time += halvings * level;
+  many.error = halvings * std::abs((level - before).value) / result.time.value;
+  for (const CollectiveResult* other : {fewer[1], fewer[2]}) {
+    result.messages += other->messages;
+    result.wall_seconds += other->wall_seconds;
+    result.peak_rss_bytes = std::max(result.peak_rss_bytes, other->peak_rss_bytes);
+  }
+  for (LinkLoad& load : result.loads)
+    load.utilisation = load.bytes / (load.bandwidth.value * result.time.value);
+  rank_loads(result);
+  return many;
+}
+
+}  // namespace foreduce

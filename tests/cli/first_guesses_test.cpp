@@ -1,0 +1,144 @@
+// What people type first who know PyTorch and NCCL, and what the program answers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "input/files.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::string predict_of(const TemporaryFolder& folder, const std::string& workload) {
+  return "predict " + folder
+                          .write("s.yaml", "workload: { " + workload +
+                                               " }\ncluster: { instance: p5.48xlarge, nodes: 2 }\n")
+                          .string();
+}
+
+TEST(FirstGuesses, OtherProgramsKeysNameOurs) {
+  const TemporaryFolder folder;
+  for (const auto& [key, ours] :
+       {std::pair("dtype: bf16", "did you mean 'precision'"),
+        {"micro_batch: 2", "did you mean 'batch_per_gpu'"},
+        {"batch: 2", "did you mean 'batch_per_gpu', or workload.measured.batch?"},
+        {"activation_checkpointing: yes", "did you mean 'recompute'"},
+        {"optimizer: adamw", "did you mean 'state'"},
+        {"lora: yes", "did you mean 'trainable'"}}) {
+    const Result r = foreduce_says(predict_of(folder, std::string("model: llama2-13b, ") + key));
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, ours);
+    EXPECT_SAYS_NOT(r.out, "?;");
+  }
+}
+
+TEST(FirstGuesses, OtherProgramsWordsNameOurs) {
+  const TemporaryFolder folder;
+  for (const auto& [key, ours] :
+       {std::pair("precision: bfloat16", "did you mean 'bf16'?"),
+        {"precision: float16", "did you mean 'fp16'?"},
+        {"sharding: full_shard", "FSDP's FULL_SHARD is sharding: zero3"},
+        {"sharding: shard_grad_op", "FSDP's SHARD_GRAD_OP is sharding: zero2"}}) {
+    const Result r = foreduce_says(
+        predict_of(folder, std::string("model: llama2-7b, batch_per_gpu: 1, ") + key));
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, ours);
+  }
+  EXPECT_SAYS(foreduce_says("predict " + folder
+                                             .write("b.yaml",
+                                                    "workload: { model: resnet50, batch_per_gpu: 1 "
+                                                    "}\ncluster: { instance: p5.48xlarge, nodes: 2 "
+                                                    "}\nallreduce: { bucket_cap_mb: 25 }\n")
+                                             .string())
+                  .out,
+              "did you mean 'bucket'?");
+}
+
+TEST(FirstGuesses, FilesOfOtherKindsAreNamed) {
+  for (const auto& [file, what] :
+       {std::pair("models/profiles/nccl-a100.yaml", "this is a profile, not a scenario"),
+        {"topologies/ec2/p4d.24xlarge.yaml", "this is a machine file, not a scenario"},
+        {"models/workloads/resnet50.yaml", "this is a workload file, not a scenario"}}) {
+    const Result r = foreduce_says("predict " + (source_folder() / file).string());
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, what);
+    EXPECT_EQ(r.out.find("error:"), r.out.rfind("error:")) << r.out;  // one
+  }
+}
+
+TEST(FirstGuesses, NoConvolutionsAreDividedAsATransformer) {
+  const TemporaryFolder folder;
+  for (const std::string key : {"tensor_parallel: 2", "pipeline: 2, accumulation: 4"})
+    EXPECT_SAYS(foreduce_says(predict_of(folder, "model: resnet50, batch_per_gpu: 64, " + key)).out,
+                "resnet50 is no transformer");
+  EXPECT_SAYS_NOT(
+      foreduce_says(predict_of(folder, "model: vit-b16, batch_per_gpu: 64, tensor_parallel: 2"))
+          .out,
+      "is no transformer");
+}
+
+TEST(FirstGuesses, MemoryBelowTheProgramsOwnIsRefused) {
+  const Result r = foreduce_says(
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1MiB --max-memory 1KiB");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "at least --max-memory 64MiB");
+}
+
+// The share of the peak is that of the time beside it.
+TEST(Compute, SaysTheShareThatLaunchesLeave) {
+  const TemporaryFolder folder;
+  const auto point = json_of(
+      predict_of(folder, "model: resnet50, precision: fp16, batch_per_gpu: 64"))["points"][0];
+  const double tflops = 64 * 24.54e9 / point.at("compute_time_s").get<double>() / 1e12;
+  EXPECT_SAYS(
+      foreduce_says(predict_of(folder, "model: resnet50, precision: fp16, batch_per_gpu: 64")).out,
+      "(" + std::to_string(std::lround(100 * tflops / 989)) + " % with launches");
+}
+
+TEST(Best, TriesWhatIsNamedBesideIt) {
+  const std::string command = "compare --instance g5.48xlarge --nodes 2 --sizes 1GiB --algorithm ";
+  const auto points = json_of(command + "forest,best")["points"];
+  EXPECT_EQ(points.at(1).at("chosen"), "forest");
+  EXPECT_EQ(points.at(0).at("time_us"), points.at(1).at("time_us"));
+  EXPECT_NE(json_of(command + "best")["points"].at(0).at("chosen"), "forest");
+}
+
+// NCCL is preferred within 1 %, and the answer says so.
+TEST(Cheapest, NamesWhatIsCheaperByLessThanOnePercent) {
+  const TemporaryFolder folder;
+  const std::string file =
+      folder
+          .write("s.yaml",
+                 "workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 8 }\ncluster: { "
+                 "instance: p4d.24xlarge, nodes: [1, 2] }\nallreduce: { algorithm: [nccl, best] "
+                 "}\n")
+          .string();
+  const std::string text = foreduce_says("predict " + file).out;
+  double least = HUGE_VAL;
+  const auto report = json_of("predict " + file);
+  for (const auto& p : report.at("points"))
+    least = std::min(least, p.at("usd_per_million_samples").get<double>());
+  char words[32];
+  std::snprintf(words, sizeof words, "$%.2f", least);
+  const auto line = text.substr(text.find("Cheapest"), 200);
+  EXPECT_SAYS(line, words);
+}
+
+// A channel's threads copy and add: what takes most of the path helps most.
+TEST(Explain, FindsHelpInWhatTakesMostOfThePath) {
+  const auto report =
+      json_of("explain --instance p4d.24xlarge --nodes 2 --algorithm nccl --size 1GiB");
+  const auto& parts = report.at("parts");
+  EXPECT_EQ(parts.at(0).at("part"), "reduction");
+  EXPECT_EQ(report.at("changes").at(0).at("change"), "reduction");
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,116 @@
+// Trees over many nodes, from those over fewer: beside whole simulations.
+#include "sim/fewer_nodes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "models/nccl_schedule.hpp"
+#include "models/rank_layout.hpp"
+#include "sim/batch.hpp"
+#include "tests/support/machines.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+struct ManyNodesCase {
+  const char* algorithm;
+  const char* machine;
+  int nodes;
+  double bytes;
+};
+
+Question question_of(const ManyNodesCase& c) {
+  const auto machine = std::make_shared<const Machine>(machine_named(c.machine));
+  const auto cluster = std::make_shared<const Cluster>(cluster_of(machine, c.nodes));
+  const Layout layout = rank_layout(*cluster);
+  return {cluster,
+          own_schedule(
+              *find_algorithm(c.algorithm), {},
+              {*cluster, layout, std::make_shared<const Profile>(Profiles().nearest_to(*machine))},
+              Bytes{c.bytes}),
+          static_cast<std::size_t>(c.bytes / 4), Type::f32};
+}
+
+Outcome answer_to(const Question& question, LongPipelines how) {
+  Batch batch;
+  const std::size_t number = batch.ask(question);
+  BatchOptions options;
+  options.long_pipelines = how;
+  batch.run(options);
+  return batch[number];
+}
+
+class TreesOverManyNodes : public testing::TestWithParam<ManyNodesCase> {};
+
+TEST_P(TreesOverManyNodes, TakeWhatFewerNodesTellWithinTheirError) {
+  const Question question = question_of(GetParam());
+  const Outcome told = answer_to(question, LongPipelines::extrapolate),
+                whole = answer_to(question, LongPipelines::simulate_whole);
+  ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
+  EXPECT_TRUE(told.extrapolated);
+  EXPECT_LE(told.extrapolation_error, 0.03);
+  EXPECT_LE(std::abs(told.result.time / whole.result.time - 1), told.extrapolation_error);
+  EXPECT_LT(told.result.messages, whole.result.messages);
+  // Each link carries what it carries on fewer nodes, and the time is that of many.
+  ASSERT_FALSE(told.result.loads.empty());
+  for (const LinkLoad& load : told.result.loads)
+    EXPECT_LE(load.utilisation * (1 - told.extrapolation_error), 1);
+  EXPECT_EQ(told.result.bottleneck, whole.result.bottleneck);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AllTrees, TreesOverManyNodes,
+    testing::Values(ManyNodesCase{"double-tree", "p5.48xlarge", 600, 65536},
+                    ManyNodesCase{"double-tree", "p5.48xlarge", 1024, 1 << 22},
+                    ManyNodesCase{"double-tree", "p4d.24xlarge", 777, 1 << 25},
+                    ManyNodesCase{"tree", "p5.48xlarge", 513, 1 << 20},
+                    ManyNodesCase{"tree", "g5.48xlarge", 1500, 1 << 20},
+                    ManyNodesCase{"tree", "g4dn.8xlarge-tcp", 3000, 1 << 24},
+                    ManyNodesCase{"nvls-tree", "p5.48xlarge", 2100, 1 << 24},
+                    ManyNodesCase{"nvls-tree", "p6-b200.48xlarge", 3000, 1 << 28}),
+    [](const auto& one) {
+      std::string name = one.param.algorithm + std::string("_") + one.param.machine + "_" +
+                         std::to_string(one.param.nodes);
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+      return name;
+    });
+
+TEST(FewerNodes, AreNotAskedWhereTheyWouldNotTell) {
+  const auto times = [](const Question& q) {
+    return halvings({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count});
+  };
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 512, 65536})), 0);
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 513, 65536})), 2);
+  EXPECT_EQ(times(question_of({"nvls-tree", "p5.48xlarge", 2048, 65536})), 0);
+  EXPECT_EQ(times(question_of({"ring", "p5.48xlarge", 8192, 65536})), 0);
+  EXPECT_EQ(times(question_of({"recursive-doubling", "p5.48xlarge", 8192, 65536})), 0);
+}
+
+TEST(FewerNodes, HaveHalfTheNodesEach) {
+  const Cluster cluster =
+      cluster_of(std::make_shared<const Machine>(machine_named("p5.48xlarge")), 10'000);
+  const FewerNodes fewer = with_fewer_nodes(cluster, 6);
+  EXPECT_EQ(fewer[0]->nodes(), 157);
+  EXPECT_EQ(fewer[1]->nodes(), 79);
+  EXPECT_EQ(fewer[2]->nodes(), 40);
+}
+
+// Levels that differ by a tenth say little of six more.
+TEST(FewerNodes, ErrorGrowsWithWhatLevelsDifferBy) {
+  CollectiveResult largest, middle, smallest;
+  largest.time = Seconds{3.2};
+  middle.time = Seconds{2.1};
+  smallest.time = Seconds{1.1};
+  const ManyNodes many = on_many_nodes({&largest, &middle, &smallest}, 6);
+  EXPECT_NEAR(many.result.time.value, 3.2 + 6 * 1.1, 1e-12);
+  EXPECT_NEAR(many.error, 6 * 0.1 / 9.8, 1e-12);
+}
+
+}  // namespace
+}  // namespace foreduce
