@@ -58,7 +58,7 @@ std::string place_of_point(const Json& points, const Json& p) {
   std::string place = counted(nodes, "node");
   if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
-  for (const char* key : {"model", "precision", "gradient_type", "placement"})
+  for (const char* key : {"model", "framework", "precision", "gradient_type", "placement"})
     if (varies(points, key))
       place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
   if (varies(points, "batch_per_gpu"))
@@ -66,6 +66,7 @@ std::string place_of_point(const Json& points, const Json& p) {
   if (varies(points, "accumulation"))
     place += fmt::format(", {} micro-batch{}", p.value("accumulation", 1),
                          p.value("accumulation", 1) == 1 ? "" : "es");
+  if (varies(points, "recompute")) place += ", recompute " + text_or(p, "recompute");
   if (varies(points, "bucket_bytes"))
     place += fmt::format(", buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)}));
   return place;
@@ -118,8 +119,9 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
   const auto tells_apart = {
-      "algorithm",        "inner",    "sharding",         "hybrid",         "tensor_parallel",
-      "context_parallel", "pipeline", "virtual_pipeline", "expert_parallel"};
+      "algorithm",        "inner",    "sharding",         "hybrid",          "tensor_parallel",
+      "context_parallel", "pipeline", "virtual_pipeline", "expert_parallel", "recompute",
+      "framework"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
   const Points those = runnable(some);
@@ -349,6 +351,7 @@ Json asked_report(const Prediction& p) {
           {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
+          {"recompute", to_text(p.recompute)},
           {"chosen", schedule_words(p.chosen)}};
 }
 

@@ -33,9 +33,10 @@ class Exclusions {
            const std::string& why) {
     const ShardingPlan& s = p.sharding;
     const std::string key = fmt::format(
-        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision),
-        to_text(p.gradient), p.batch_per_gpu, static_cast<int>(s.sharding),
-        s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.context, s.stages, s.parts, s.expert, kind);
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision),
+        to_text(p.gradient), p.batch_per_gpu, to_text(p.recompute), to_text(p.framework),
+        static_cast<int>(s.sharding), s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.context,
+        s.stages, s.parts, s.expert, kind);
     auto at =
         std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
     if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});
@@ -150,7 +151,8 @@ double goal_samples(const Scenario& scenario) {
   if (scenario.workload->model.values.size() != 1)
     throw wrong(scenario, "workload.model", "a plan is for one model; write a file for each");
   if (!scenario.goal->tokens) return scenario.goal->samples->value;
-  const Workload workload = workload_of(scenario, scenario.workload->model.first());
+  const Workload workload =
+      workload_of(scenario, scenario.workload->model.first(), scenario.workload->framework.first());
   const std::string sample = sample_of(scenario, workload);
   const double each = tokens_of(sample);
   if (each <= 0)

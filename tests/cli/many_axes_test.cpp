@@ -1,5 +1,8 @@
 // Tables of many axes, and machines that say little: the answer is there all the same.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
@@ -44,6 +47,47 @@ allreduce: { algorithm: [nccl, smddp] }
   int smddp = 0;
   for (const std::string& row : tables[0].rows) smddp += row.find("smddp") != std::string::npos;
   EXPECT_EQ(smddp, 4) << r.out;
+}
+
+// Each needed a scenario of its own.
+TEST(RecomputeAndFramework, AreAxes) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("ways.yaml", R"(
+workload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1, recompute: [none, selective, full], framework: [pytorch, megatron], sharding: zero3 }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+)")
+                               .string();
+  const auto points = json_of("predict " + file).at("points");
+  ASSERT_EQ(points.size(), 6u);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i]["framework"], i < 3 ? "pytorch" : "megatron");
+    EXPECT_EQ(points[i]["mfu_counts_scores"], i < 3 ? "all" : "causal half");
+    EXPECT_EQ(points[i]["recompute"], (std::array{"none", "selective", "full"})[i % 3]);
+    const std::string one = fmt::format(
+        "predict {} --set workload.recompute={} --set workload.framework={}", file,
+        points[i]["recompute"].get<std::string>(), points[i]["framework"].get<std::string>());
+    EXPECT_EQ(json_of(one).at("points").at(0)["step_time_s"], points[i]["step_time_s"]);
+  }
+  const Result table = foreduce_says("predict " + file);
+  EXPECT_SAYS(table.out, "framework  recompute");
+  EXPECT_SAYS(table.out, "On 2 nodes, zero3, megatron, recompute none, nccl is fastest");
+}
+
+// One rate would have been that of all ways.
+TEST(RecomputeAndFramework, AreNoAxesOfARateOfYourOwn) {
+  const TemporaryFolder folder;
+  for (const char* several : {"recompute: [no, full]", "framework: [pytorch, megatron]"}) {
+    const Result r = foreduce_says("predict " + folder
+                                                    .write("own.yaml", fmt::format(R"(
+workload: {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, samples_per_s: 2, {} }}
+cluster: {{ instance: p5.48xlarge, nodes: 2 }}
+)",
+                                                                                   several))
+                                                    .string());
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, "a rate of your own was measured in one way");
+  }
 }
 
 TEST(Memory, AboveNineTenthsIsTold) {
