@@ -297,6 +297,9 @@ std::string explanations(const Json& report, const View& view) {
                            "Compute is one GPU's time; straggler wait is the extra compute time of "
                            "the slowest GPU; exposed is the communication that computing does not "
                            "hide.",
+                           "MFU counts the model's own arithmetic, with all of attention's scores, "
+                           "as PaLM's report does; with framework: megatron the causal half of "
+                           "them, as Megatron-LM prints it.",
                            "The busiest link is that of the largest bucket's all-reduce.",
                            "The prediction interval combines two errors: of the all-reduce on "
                            "measurements that were kept out of the profile's fit, and of compute "
@@ -348,10 +351,10 @@ Json asked_report(const Prediction& p) {
           {"pipeline", p.sharding.stages},
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
+          {"recompute", to_text(p.recompute)},
           {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
-          {"recompute", to_text(p.recompute)},
           {"chosen", schedule_words(p.chosen)}};
 }
 
@@ -373,6 +376,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
   j["model_flops_utilisation"] = p.mfu > 0 ? Json(p.mfu) : Json();
+  j["mfu_counts_scores"] = p.framework == Framework::megatron ? "causal half" : "all";
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();
