@@ -50,7 +50,8 @@ void SweepArguments::add_to(CLI::App& command, TraceOf what) {
       });
   command.add_flag(
       "--no-cost", no_cost_,
-      "Leave out time and memory of the simulation, so that equal questions give equal bytes.");
+      "Leave out time and memory of the simulation, so that equal questions give equal bytes. CSV "
+      "never has them.");
 }
 
 Shard SweepArguments::shard() const {
