@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/gzip.hpp"
 #include "scenarios/report/step_picture.hpp"
@@ -49,6 +50,7 @@ template <class Point, class Solve>
 int answer_sweep(const Scenario& scenario, const OutputOptions& output,
                  const SimulationOptions& simulation, const SweepArguments& arguments,
                  Solve solve) {
+  warn_of_machines(scenario);
   SweepOptions options;
   options.batch = simulation.batch();
   options.shard = arguments.shard();

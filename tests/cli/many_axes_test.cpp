@@ -117,5 +117,30 @@ nic: { count: 1, bandwidth: 100 Gbps, latency: 15 us }
   EXPECT_EQ(named.status, 2) << named.out;
 }
 
+// 400 GB/s where 400 Gb/s was meant made all-reduces eight times as fast without a word.
+TEST(AMachineFile, IsDoubtedWhereNoCardHasItsRate) {
+  const TemporaryFolder folder;
+  folder.write("mine.yaml",
+               "like: p5.48xlarge\ninstance: mine\nnic: { count: 8, bandwidth: 400 GB/s }\n");
+  const std::string file = folder
+                               .write("s.yaml", R"(
+workload: { model: bert-large, precision: bf16, batch_per_gpu: 8 }
+cluster: { instance: ./mine.yaml, nodes: [2, 4] }
+goal: { samples: 1 million }
+)")
+                               .string(),
+                    own = (folder.path() / "mine.yaml").string();
+  for (const std::string& question :
+       {"predict " + file, "plan " + file, "explain " + file + " --point 0 --no-changes",
+        "compare --instance " + own + " --nodes 2 --sizes 1MiB --algorithm ring",
+        "topology " + own}) {
+    const Result warned = foreduce_says(question + " 2>&1 >/dev/null");
+    EXPECT_EQ(warned.status, 0) << question << warned.out;
+    EXPECT_EQ(lines_of(warned.out).size(), 1u) << question << warned.out;
+    EXPECT_SAYS(warned.out, "warning: nic.bandwidth: 400 GB/s is 3.2 Tb/s a card");
+    EXPECT_SAYS(warned.out, "did you mean 400 Gb/s?");
+  }
+}
+
 }  // namespace
 }  // namespace foreduce
