@@ -65,6 +65,22 @@ TEST(CheckSettings, SmallBuffersExplainTheirTimes) {
   EXPECT_SAYS(cause_of(answer), "NCCL's buffers are cut to 1 MiB; the log says so");
   EXPECT_SAYS(answer, "unset NCCL_BUFFSIZE");
 }
+// A log of one good run and one that failed was all good to a program that reads CSV.
+TEST(CheckSettings, CsvHasARowOfARunThatFailed) {
+  const TemporaryFolder folder;
+  const std::string failed =
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"
+      "node-1: Test NCCL failure common.cu:958 'unhandled system error'\n";
+  const Result r =
+      foreduce_says("check " + folder.write("failed.log", failed).string() + " --format csv");
+  EXPECT_EQ(r.status, 1);
+  const auto lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 2u) << r.out;
+  EXPECT_SAYS(lines[1], "failed.log,,");
+  EXPECT_SAYS(lines[1], ",failed,no,");
+  EXPECT_SAYS(lines[1], "unhandled system error");
+}
+
 
 TEST(CheckSettings, FewChannelsAreFoundByTheirTimes) {
   for (const int channels : {2, 4, 8})
