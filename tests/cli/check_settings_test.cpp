@@ -44,27 +44,27 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
 TEST(CheckSettings, JudgesByTheProfileThatIsGiven) {
   const TemporaryFolder folder;
   const std::string slow =
-      folder.write("run.log", foreduce_says("compare " + kP5 +
-                                            "--nodes 2 --algorithm nccl --sizes 8B:64KiB:x2 "
-                                            "--profile nccl-a100 --format nccl-tests")
-                                  .out)
+      folder
+          .write("run.log", foreduce_says("compare " + kP5 +
+                                          "--nodes 2 --algorithm nccl --sizes 8B:64KiB:x2 "
+                                          "--profile nccl-a100 --format nccl-tests")
+                                .out)
           .string();
   const std::string check = "check " + slow + " " + kP5 + "--nodes 2 ";
   EXPECT_EQ(foreduce_says(check).status, 1);
   const Result own = foreduce_says(check + "--profile nccl-a100");
   EXPECT_EQ(own.status, 0) << own.out;
   EXPECT_SAYS(own.out, "(profile nccl-a100)");
+  EXPECT_SAYS(words(own.out),
+              "judged by the profile nccl-a100, as --profile says: published times are left out, "
+              "and no other machine with such GPUs is tried; it was made for A100, and says little "
+              "of H100");
+  EXPECT_SAYS_NOT(foreduce_says(check + "--profile nccl-h100").out, "it was made for");
+  EXPECT_SAYS(words(foreduce_says(check + "--profile ideal").out), "it is of foreduce");
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a10").status, 2);
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a100 --against model").status, 2);
 }
 
-TEST(CheckSettings, SmallBuffersExplainTheirTimes) {
-  const std::string answer = said(kP5 + "--nodes 4 ", "--nccl-buffsize 1MiB",
-                                  info("NCCL_BUFFSIZE set by environment to 1048576."));
-  EXPECT_SAYS(answer, "Not normal");
-  EXPECT_SAYS(cause_of(answer), "NCCL's buffers are cut to 1 MiB; the log says so");
-  EXPECT_SAYS(answer, "unset NCCL_BUFFSIZE");
-}
 // A log of one good run and one that failed was all good to a program that reads CSV.
 TEST(CheckSettings, CsvHasARowOfARunThatFailed) {
   const TemporaryFolder folder;
@@ -81,6 +81,13 @@ TEST(CheckSettings, CsvHasARowOfARunThatFailed) {
   EXPECT_SAYS(lines[1], "unhandled system error");
 }
 
+TEST(CheckSettings, SmallBuffersExplainTheirTimes) {
+  const std::string answer = said(kP5 + "--nodes 4 ", "--nccl-buffsize 1MiB",
+                                  info("NCCL_BUFFSIZE set by environment to 1048576."));
+  EXPECT_SAYS(answer, "Not normal");
+  EXPECT_SAYS(cause_of(answer), "NCCL's buffers are cut to 1 MiB; the log says so");
+  EXPECT_SAYS(answer, "unset NCCL_BUFFSIZE");
+}
 
 TEST(CheckSettings, FewChannelsAreFoundByTheirTimes) {
   for (const int channels : {2, 4, 8})
