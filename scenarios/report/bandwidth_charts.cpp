@@ -12,6 +12,9 @@
 namespace foreduce {
 namespace {
 
+/// Of how many lines a page draws the bands, too (page.js).
+constexpr std::size_t kMostBands = 8;
+
 /// Whether one method was asked for with several numbers of segments; else it chooses by size.
 bool segments_asked(const Json& points) {
   std::map<std::string, Json> seen;
@@ -177,8 +180,11 @@ std::vector<Chart> compare_charts(const Json& report) {
   for (const ChartGroup& group : chart_groups(named)) {
     Chart chart{fmt::format("Bus bandwidth by {}{}", sizes ? "message size" : "cluster size",
                             group.name.empty() ? "" : ": " + group.name),
-                "Bands are 90 % prediction intervals. The bound is the best that the topology "
-                "allows.",
+                group.series.size() > kMostBands
+                    ? "The bound is the best that the topology allows. The table has 90 % "
+                      "prediction intervals."
+                    : "Bands are 90 % prediction intervals. The bound is the best that the "
+                      "topology allows.",
                 {sizes ? "size" : "nodes", sizes ? AxisUnit::bytes : AxisUnit::count,
                  ChartScale::logarithmic},
                 {"bus bandwidth, GB/s", AxisUnit::gb_per_s,
