@@ -37,8 +37,10 @@ NodeNetwork network_of(const Machine& m) {
 remark::AskedProfile asked_profile(const Profile& profile, const Machine& machine) {
   remark::AskedProfile asked{profile.name, profile.library, {}, machine.gpu->model};
   std::vector<std::string> gpus = profile.nearest_for;
-  for (const std::string& name : profile.instances)
-    if (const Machine m = machine_named(name); m.gpu) gpus.push_back(family_of(*m.gpu));
+  const std::vector<std::string> known = machine_names();
+  for (const std::string& name : profile.instances)  // a profile of one's own may name a file
+    if (holds(known, name) && machine_named(name).gpu)
+      gpus.push_back(family_of(*machine_named(name).gpu));
   std::sort(gpus.begin(), gpus.end());
   gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
   if (!holds(gpus, family_of(*machine.gpu))) asked.made_for = std::move(gpus);

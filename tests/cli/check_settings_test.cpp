@@ -61,6 +61,13 @@ TEST(CheckSettings, JudgesByTheProfileThatIsGiven) {
               "of H100");
   EXPECT_SAYS_NOT(foreduce_says(check + "--profile nccl-h100").out, "it was made for");
   EXPECT_SAYS(words(foreduce_says(check + "--profile ideal").out), "it is of foreduce");
+  // One of calibrate's names the machine file that it was made for.
+  std::string text = read_text(source_folder() / "models" / "profiles" / "nccl-a100.yaml");
+  const auto at = text.find("instances: ");
+  text.replace(at, text.find('\n', at) - at, "instances: [\"mine\"]");
+  const Result ours =
+      foreduce_says(check + "--profile " + folder.write("ours.yaml", text).string());
+  EXPECT_EQ(ours.status, 0) << ours.out;
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a10").status, 2);
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a100 --against model").status, 2);
 }
