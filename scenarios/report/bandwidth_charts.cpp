@@ -180,11 +180,8 @@ std::vector<Chart> compare_charts(const Json& report) {
   for (const ChartGroup& group : chart_groups(named)) {
     Chart chart{fmt::format("Bus bandwidth by {}{}", sizes ? "message size" : "cluster size",
                             group.name.empty() ? "" : ": " + group.name),
-                group.series.size() > kMostBands
-                    ? "The bound is the best that the topology allows. The table has 90 % "
-                      "prediction intervals."
-                    : "Bands are 90 % prediction intervals. The bound is the best that the "
-                      "topology allows.",
+                group.series.size() > kMostBands ? "The table has 90 % prediction intervals."
+                                                 : "Bands are 90 % prediction intervals.",
                 {sizes ? "size" : "nodes", sizes ? AxisUnit::bytes : AxisUnit::count,
                  ChartScale::logarithmic},
                 {"bus bandwidth, GB/s", AxisUnit::gb_per_s,
@@ -196,8 +193,10 @@ std::vector<Chart> compare_charts(const Json& report) {
       sort_by_x(series);
       if (!series.points.empty()) chart.series.push_back(std::move(series));
     }
-    if (ChartSeries bound = bound_of(group, x); !bound.points.empty())
+    if (ChartSeries bound = bound_of(group, x); !bound.points.empty()) {
+      chart.note += " The bound is the best that the topology allows.";
       chart.series.push_back(std::move(bound));
+    }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
   return charts;
