@@ -13,6 +13,8 @@
 namespace foreduce {
 namespace {
 
+constexpr double kCausal = 0.5;  // of all scores, those of a token with earlier ones
+
 /// Of the arithmetic of all products, what belongs to no block: the layer over the vocabulary.
 double root_products(const Workload& workload) {
   double all = 0, root = 0;
@@ -68,8 +70,7 @@ ComputeTime megatron_time(const MicroBatch& b) {
   time.least = compute_at_peak(b);
   const Seconds multiplying = (products - root) / (peak * (fp8 ? m.products_fp8 : m.products)) +
                               root / (of_16_bits * m.products);
-  const double causal = 0.5;  // of scores that are counted, kernels compute those of earlier tokens
-  const Seconds attending = (all - products) * causal / (of_16_bits * m.scores);
+  const Seconds attending = (all - products) * kCausal / (of_16_bits * m.scores);
   Seconds moving{0};
   if (b.gpu.memory_bandwidth.value > 0)
     moving = m.moved * layer_outputs(b.workload, b.sample, b.batch) / b.gpu.memory_bandwidth;
@@ -80,13 +81,18 @@ ComputeTime megatron_time(const MicroBatch& b) {
       "{:.0f} "
       "% is products, {:.0f} % attention and {:.0f} % memory traffic (models/training.yaml, "
       "megatron)",
-      100 * (all / peak) / time.forward_backward, b.gpu.model, to_text(peak), to_text(b.precision),
+      100 * counted_by_megatron(b.workload, b.sample) * (all / peak) / time.forward_backward,
+      b.gpu.model, to_text(peak), to_text(b.precision),
       b.workload.experts ? ", as if the mixture's experts were dense layers" : "",
       100 * (multiplying / time.forward_backward), 100 * (attending / time.forward_backward),
       100 * (moving / time.forward_backward));
   time.least = std::min(time.least, time.forward_backward);
   wait_for_launches(time, b.workload, Seconds{HUGE_VAL});
   return time;
+}
+
+double counted_by_megatron(const Workload& workload, const std::string& sample) {
+  return 1 - (1 - kCausal) * (1 - linear_share(workload, sample));
 }
 
 }  // namespace foreduce

@@ -15,4 +15,8 @@ namespace foreduce {
 /// and for a GPU whose peak is not known.
 ComputeTime megatron_time(const MicroBatch& micro_batch);
 
+/// Of a model's arithmetic what Megatron-LM counts in the TFLOPS that it prints: of attention's
+/// scores the causal half, since 2025 (num_floating_point_operations). All else counts whole.
+double counted_by_megatron(const Workload& workload, const std::string& sample);
+
 }  // namespace foreduce

@@ -16,6 +16,11 @@ enum class Recompute : std::uint8_t {
               ///< selective activation checkpointing by operation)
   full        ///< each block from its input
 };
+template <>
+struct EnumWords<Recompute> {
+  static constexpr EnumWord<Recompute> all[] = {
+      {Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}};
+};
 
 /// What part of forward is computed a second time: all of it, or every second matrix product.
 double recomputed_share(Recompute how);

@@ -18,7 +18,11 @@ void ConfigKeys::fail(const char* key, std::string message, std::string hint) co
 }
 
 std::size_t ConfigKeys::whole_to(const char* key, std::size_t most) const {
-  if (!is_set(key)) fail(key, "this key is missing");
+  if (!is_set(key))
+    fail(key, "this key is missing",
+         within_ == "text_config." ? "it leaves out what its class has; the config.json of the "
+                                     "language model itself has all keys"
+                                   : "");
   const nlohmann::json& value = keys_.at(key);
   if (!value.is_number_integer()) fail(key, "a whole number is expected");
   const auto number = value.is_number_unsigned() ? value.get<std::uint64_t>()
@@ -286,20 +290,60 @@ std::vector<std::string> known_architectures() {
 
 namespace {
 
-/// The language model's part of a config.json that has others beside it, with that model's class.
-nlohmann::json language_part(const nlohmann::json& whole) {
-  nlohmann::json part = whole.at("text_config");
-  for (const char* key : {"_name_or_path", "architectures"})
+/// A known family that a language model is, by what its part of a config.json is called: of
+/// Qwen's models that see, the position alone is told otherwise, which is no parameter.
+std::string language_family(const std::string& type) {
+  static const std::vector<std::pair<std::string, std::string>> same = {
+      {"qwen2_vl", "qwen2"},        {"qwen2_vl_text", "qwen2"}, {"qwen2_5_vl", "qwen2"},
+      {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"}, {"qwen3_vl_moe_text", "qwen3_moe"}};
+  for (const auto& [named, family] : same)
+    if (type == named) return family;
+  return holds(known_architectures(), type) ? type : "";
+}
+
+/// What a config.json calls its model, or a part of it; empty if it does not say.
+std::string type_in(const nlohmann::json& keys) {
+  const bool said = keys.contains("model_type") && keys.at("model_type").is_string();
+  return said ? keys.at("model_type").get<std::string>() : "";
+}
+
+/// Where a config.json that is of several models has the known language model among them.
+enum class LanguagePart : std::uint8_t {
+  none,         ///< it is of one model
+  text_config,  ///< in a part of its own
+  beside        ///< among the keys of the whole, as Qwen2-VL has it
+};
+LanguagePart language_part_of(const nlohmann::json& whole) {
+  if (whole.contains("text_config") && whole.at("text_config").is_object() &&
+      !language_family(type_in(whole.at("text_config"))).empty())
+    return LanguagePart::text_config;
+  const std::string type = type_in(whole), family = language_family(type);
+  return !family.empty() && family != type ? LanguagePart::beside : LanguagePart::none;
+}
+
+/// The language model's keys of a config.json that has others beside it, with that model's class.
+nlohmann::json language_keys(const nlohmann::json& whole, LanguagePart where) {
+  if (where == LanguagePart::none) return whole;
+  nlohmann::json part = where == LanguagePart::text_config ? whole.at("text_config") : whole;
+  for (const char* key : {"_name_or_path", "architectures", "tie_word_embeddings"})
     if (whole.contains(key) && !part.contains(key)) part[key] = whole.at(key);
+  part["model_type"] = language_family(type_in(part));
   return part;
 }
 
-/// Whether a config.json is of several models, of which only the language model's is known here.
-bool has_language_part(const nlohmann::json& whole) {
-  if (!whole.contains("text_config") || !whole.at("text_config").is_object()) return false;
-  const nlohmann::json& part = whole.at("text_config");
-  return part.contains("model_type") && part.at("model_type").is_string() &&
-         holds(known_architectures(), part.at("model_type").get<std::string>());
+/// Refuses the config.json of diffusers, whose models make pictures and films.
+void refuse_diffusers(const std::filesystem::path& config, const nlohmann::json& keys) {
+  if (!keys.contains("_class_name") || !keys.contains("_diffusers_version")) return;
+  const std::string name =
+      keys.at("_class_name").is_string() ? keys.at("_class_name").get<std::string>() : "a model";
+  throw InputError(
+      Problem{config.string(), 0, 0, "_class_name",
+              fmt::format("this is a file of diffusers, of {}; foreduce knows the models of "
+                          "transformers, whose config.json has a model_type",
+                          name),
+              "write the tensors and their forward MACs into a CSV file, or time a step and take "
+              "foreduce workload from-trace",
+              ""});
 }
 
 }  // namespace
@@ -308,8 +352,10 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
                                     const DescriptionChoices& choices) {
   auto json = load_json<nlohmann::json>(config);
   if (!json.is_object()) throw file_error(config, "a config.json is an object, with keys");
-  const bool in_part = has_language_part(json);
-  const ConfigKeys keys(config.string(), in_part ? language_part(json) : std::move(json));
+  refuse_diffusers(config, json);
+  const LanguagePart part = language_part_of(json);
+  const ConfigKeys keys(config.string(), language_keys(json, part),
+                        part == LanguagePart::text_config ? "text_config." : "");
   const ModelFamily& family = family_of(keys);
   const FamilyInput input{keys, head_of(keys, family), static_cast<std::size_t>(choices.sequence)};
   keys.limit_layers();
@@ -322,9 +368,11 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
         fmt::format("config.json names no class; {} is assumed.", model.architecture));
   }
   model.notes = std::move(made.notes);
-  if (in_part)
-    model.notes.emplace_back(
-        "Only text_config is read: what sees or hears beside the language model is left out.");
+  if (part != LanguagePart::none)
+    model.notes.push_back(
+        fmt::format("{}: what sees or hears beside the language model is left out.",
+                    part == LanguagePart::text_config ? "Only text_config is read"
+                                                      : "Only the language model is read"));
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);

@@ -16,8 +16,9 @@ namespace foreduce {
 /// The keys of a config.json with their types and limits. Throws InputError with file and key.
 class ConfigKeys {
  public:
-  ConfigKeys(std::string file, nlohmann::json keys)
-      : file_(std::move(file)), keys_(std::move(keys)) {}
+  /// `within`: the part of the file that the keys are of, as "text_config."
+  ConfigKeys(std::string file, nlohmann::json keys, std::string within = {})
+      : file_(std::move(file)), keys_(std::move(keys)), within_(std::move(within)) {}
 
   /// A whole number from 1 to a million, of which three can be multiplied; null counts as missing.
   std::size_t whole(const char* key) const;
@@ -55,7 +56,7 @@ class ConfigKeys {
 
   std::string file_;
   nlohmann::json keys_;
-  std::string within_ = {};  ///< "vision_config."
+  std::string within_;  ///< "vision_config."
 };
 
 /// What stands on a model's last layer, by the end of its class's name.

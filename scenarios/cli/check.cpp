@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 
 namespace foreduce {
@@ -37,6 +38,7 @@ struct Judged {
 /// Judges one log after the other; one that cannot be judged does not keep the others from it.
 Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& question,
                  const BatchOptions& options) {
+  warn_of_machine(question.instance, {});
   Judged all;
   for (const std::string& file : files) try {
       NcclLog log = load_nccl_log(file, NoRow::is_failed_run);

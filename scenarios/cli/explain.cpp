@@ -1,4 +1,5 @@
 // `foreduce explain`: why one point takes what it takes.
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/message_options.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/explain_report.hpp"
@@ -36,6 +37,7 @@ void add_explain(CLI::App& app, Action& action) {
   command->callback([a, &action] {
     action = [a] {
       const Scenario scenario = a->messages.asked();
+      warn_of_machines(scenario);
       ExplainOptions options;
       options.sweep.batch = a->simulation.batch();
       options.sweep.shard.only = a->point;

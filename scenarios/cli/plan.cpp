@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "input/files.hpp"
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
@@ -29,6 +30,7 @@ int plan_training(const PlanArguments& a) {
   options.loads_of = LoadsOf::all;
   Answer out(a.output, a.scenario);
   if (!a.plot.empty()) make_folder(a.plot, kPictures);
+  warn_of_machines(scenario);
   const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);
   clear_progress();
   if (interrupted()) {

@@ -16,6 +16,20 @@ int shard_number(const std::string& word, const std::string& from) {
   return static_cast<int>(value);
 }
 
+/// Why nothing is written into that file; empty: its ending says what it holds.
+std::string why_no_trace(const std::string& file, TraceOf what) {
+  if (file.ends_with(".json") || file.ends_with(".json.gz")) return "";
+  if (file.ends_with(".svg.gz")) return "a drawing is not compressed: .svg";
+  if (what == TraceOf::steps)
+    return file.ends_with(".svg") ? ""
+                                  : "the ending says what is written: .json or .json.gz, a trace "
+                                    "for Perfetto, or .svg, a drawing of the step";
+  return file.ends_with(".svg")
+             ? "a drawing is of a training step (foreduce predict); a collective's trace is "
+               "JSON, for Perfetto"
+             : "the ending says what is written: .json or .json.gz, a trace for Perfetto";
+}
+
 std::optional<int> environment_number(const char* name) {
   const char* value = std::getenv(name);
   return value ? std::optional<int>(shard_number(value, name)) : std::nullopt;
@@ -39,18 +53,13 @@ void SweepArguments::add_to(CLI::App& command, TraceOf what) {
   command
       .add_option("--trace", trace_,
                   fmt::format("Write the one point that is answered as a trace into this file, for "
-                              "Perfetto or chrome://tracing; compressed if it ends in .gz{}.",
-                              drawn ? ", and as a drawing of the step if it ends in .svg" : ""))
-      ->check([drawn](const std::string& file) -> std::string {
-        if (file.ends_with(".svg.gz")) return "a drawing is not compressed: .svg";
-        return drawn || !file.ends_with(".svg")
-                   ? ""
-                   : "a drawing is of a training step (foreduce predict); a collective's trace is "
-                     "JSON, for Perfetto";
-      });
+                              "Perfetto or chrome://tracing: .json, or compressed as .json.gz{}.",
+                              drawn ? ", or as a drawing of the step in .svg" : ""))
+      ->check([what](const std::string& file) { return why_no_trace(file, what); });
   command.add_flag(
       "--no-cost", no_cost_,
-      "Leave out time and memory of the simulation, so that equal questions give equal bytes.");
+      "Leave out time and memory of the simulation, so that equal questions give equal bytes. CSV "
+      "never has them.");
 }
 
 Shard SweepArguments::shard() const {

@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/gzip.hpp"
 #include "scenarios/report/step_picture.hpp"
@@ -49,6 +50,7 @@ template <class Point, class Solve>
 int answer_sweep(const Scenario& scenario, const OutputOptions& output,
                  const SimulationOptions& simulation, const SweepArguments& arguments,
                  Solve solve) {
+  warn_of_machines(scenario);
   SweepOptions options;
   options.batch = simulation.batch();
   options.shard = arguments.shard();
@@ -59,14 +61,14 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   if (!arguments.trace_file().empty()) options.recording = Recording::on;
   bool headed = false;
   const auto heading = [&] {
-    if (lines && !headed) out.put_lines(points_csv_heading<Point>(arguments.cost()));
+    if (lines && !headed) out.put_lines(points_csv_heading<Point>());
     headed = true;
   };
   Sweep<Point> sweep = solve(scenario, options, [&](const Point& p) {
     if (!lines) return;
     clear_progress();
     heading();
-    out.put_lines(point_csv(p, arguments.cost()));
+    out.put_lines(point_csv(p));
   });
   clear_progress();
   const std::size_t asked = sweep.points.size();

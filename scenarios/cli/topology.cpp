@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "input/counted.hpp"
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/written_files.hpp"
 #include "topologies/export_nccl.hpp"
@@ -20,6 +21,7 @@ struct TopologyArguments {
 int show_topology(const TopologyArguments& a) {
   if (a.instance.empty()) throw input_error("say which machine", "foreduce topology p4d.24xlarge");
   const Machine machine = machine_named(a.instance);
+  warn_of_machine(a.instance, {});
   if (a.nccl) {
     if (a.nodes > 1) throw input_error("--nccl is of one machine, without --nodes");
     write_output(a.output.file(), to_nccl_topology(machine));

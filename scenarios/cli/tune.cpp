@@ -1,5 +1,6 @@
 // `foreduce tune`: what NCCL should choose, and a file that tells it so.
 #include "input/units.hpp"
+#include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/message_options.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/tuning_report.hpp"
@@ -19,6 +20,7 @@ int tune_messages(const TuneArguments& a) {
   Scenario scenario = a.messages.asked();
   if (!a.tuner_file.empty() && scenario.cluster.instance.values.size() > 1)
     throw input_error("--tuner-file: the file is of one instance type, and several are asked for");
+  warn_of_machines(scenario);
   Output file(a.tuner_file);
   SweepOptions options;
   options.batch = a.simulation.batch();

@@ -42,6 +42,8 @@ std::string training_words(const Json& points, const Json& point) {
   if (varies(points, "gradient_type")) words += ", gradients in " + text_or(point, "gradient_type");
   if (varies(points, "batch_per_gpu"))
     words += fmt::format(", batch {}", point.value("batch_per_gpu", 0));
+  if (varies(points, "recompute")) words += ", recompute " + text_or(point, "recompute");
+  if (varies(points, "framework")) words += ", " + text_or(point, "framework");
   return words;
 }
 
@@ -55,10 +57,12 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
     if (varies(points, key)) columns.push_back({heading, 0, std::move(cell)});
   };
   if_varied("model", "model", plain("model"));
+  if_varied("framework", "framework", plain("framework"));
   if_varied("precision", "precision", plain("precision"));
   if_varied("gradient", "gradient_type", plain("gradient_type"));
   if_varied("batch", "batch_per_gpu", plain("batch_per_gpu"));
   if_varied("accum", "accumulation", plain("accumulation"));
+  if_varied("recompute", "recompute", plain("recompute"));
   if_varied("spread", "spread", plain("spread"));
   if_varied("instance", "instance", plain("instance"));
   columns.push_back({"nodes", 0, plain("nodes")});

@@ -12,6 +12,9 @@
 namespace foreduce {
 namespace {
 
+/// Of how many lines a page draws the bands, too (page.js).
+constexpr std::size_t kMostBands = 8;
+
 /// Whether one method was asked for with several numbers of segments; else it chooses by size.
 bool segments_asked(const Json& points) {
   std::map<std::string, Json> seen;
@@ -177,8 +180,8 @@ std::vector<Chart> compare_charts(const Json& report) {
   for (const ChartGroup& group : chart_groups(named)) {
     Chart chart{fmt::format("Bus bandwidth by {}{}", sizes ? "message size" : "cluster size",
                             group.name.empty() ? "" : ": " + group.name),
-                "Bands are 90 % prediction intervals. The bound is the best that the topology "
-                "allows.",
+                group.series.size() > kMostBands ? "The table has 90 % prediction intervals."
+                                                 : "Bands are 90 % prediction intervals.",
                 {sizes ? "size" : "nodes", sizes ? AxisUnit::bytes : AxisUnit::count,
                  ChartScale::logarithmic},
                 {"bus bandwidth, GB/s", AxisUnit::gb_per_s,
@@ -190,8 +193,10 @@ std::vector<Chart> compare_charts(const Json& report) {
       sort_by_x(series);
       if (!series.points.empty()) chart.series.push_back(std::move(series));
     }
-    if (ChartSeries bound = bound_of(group, x); !bound.points.empty())
+    if (ChartSeries bound = bound_of(group, x); !bound.points.empty()) {
+      chart.note += " The bound is the best that the topology allows.";
       chart.series.push_back(std::move(bound));
+    }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
   return charts;

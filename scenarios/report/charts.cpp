@@ -13,8 +13,9 @@
 namespace foreduce {
 namespace {
 
-/// More lines in one chart are not told apart, and more charts are not looked at.
-constexpr std::size_t kMostSeries = 8, kMostCharts = 6;
+/// More lines in one chart than there are colours also differ in their dashes, and more than
+/// those are not told apart; more charts are not looked at.
+constexpr std::size_t kMostSeries = 8, kMostTogether = 24, kMostCharts = 6;
 
 const char* unit_name(AxisUnit unit) {
   switch (unit) {
@@ -229,16 +230,20 @@ std::vector<ChartGroup> chart_groups(const std::vector<std::pair<PointName, cons
     }
     return groups;
   };
+  const auto at_most = [](const std::vector<ChartGroup>& groups, std::size_t series) {
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](const ChartGroup& g) { return g.series.size() <= series; });
+  };
   const std::size_t most_parts = points.empty() ? 0 : points[0].first.size();
-  std::vector<ChartGroup> groups;
-  for (std::size_t parts = 0; parts <= most_parts; ++parts) {
-    groups = split(parts);
-    if (std::all_of(groups.begin(), groups.end(),
-                    [](const ChartGroup& g) { return g.series.size() <= kMostSeries; }))
-      break;
+  std::vector<ChartGroup> groups = split(0);
+  for (std::size_t parts = 1; parts <= most_parts && !at_most(groups, kMostSeries); ++parts) {
+    std::vector<ChartGroup> finer = split(parts);
+    // A chart a line compares nothing.
+    if (at_most(finer, 1) && at_most(groups, kMostTogether)) break;
+    groups = std::move(finer);
   }
   groups.resize(std::min(groups.size(), kMostCharts));
-  for (ChartGroup& g : groups) g.series.resize(std::min(g.series.size(), kMostSeries));
+  for (ChartGroup& g : groups) g.series.resize(std::min(g.series.size(), kMostTogether));
   return groups;
 }
 

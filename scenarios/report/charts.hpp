@@ -84,7 +84,7 @@ struct ChartGroup {
 /// What of a point says which series it belongs to, the most telling axis first; empty: nothing.
 using PointName = std::vector<std::string>;
 /// Splits points into charts of at most eight series: by their names' first parts, as far as
-/// needed.
+/// needed. What would leave a line a chart stays together, up to 24.
 std::vector<ChartGroup> chart_groups(const std::vector<std::pair<PointName, const Json*>>& points);
 
 }  // namespace foreduce

@@ -28,6 +28,18 @@ struct RunWords {
             ? "whose times they are, of several that have such GPUs"
             : fmt::format("for it is faster than {} with such GPUs can be", r.guessed));
   }
+  std::string operator()(const remark::AskedProfile& r) const {
+    std::string doubt;
+    if (!r.library.starts_with("NCCL"))
+      doubt = fmt::format("; it is of {}, and such a log is of NCCL", r.library);
+    else if (!r.made_for.empty())
+      doubt = fmt::format("; it was made for {}, and says little of {}",
+                          fmt::join(r.made_for, ", "), r.gpu);
+    return fmt::format(
+        "judged by the profile {}, as --profile says: published times are left out, and no other "
+        "machine with such GPUs is tried{}",
+        r.name, doubt);
+  }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
   std::string operator()(const remark::WideInterval& r) const {
     return "the interval of the model is wide here: " + r.why;
@@ -157,6 +169,14 @@ struct RunWords {
         "between them was measured; {2}",
         r.runs, r.gpus, kBuildWithMpi);
   }
+  std::string operator()(const remark::SameGpu& r) const {
+    return r.hosts > 0
+               ? fmt::format(
+                     "{}: taken for {} hosts that have one name; where they are one host, ranks "
+                     "shared GPUs, and the log says nothing of the network",
+                     r.ranks, r.hosts)
+               : fmt::format("{}: give each rank a GPU of its own, and measure again", r.ranks);
+  }
   std::string operator()(const remark::GpusInUse& r) const {
     return fmt::format("{} of the {} GPUs of each {} {} in use", r.used, r.of, r.instance,
                        r.used == 1 ? "is" : "are");
@@ -205,6 +225,12 @@ struct RowWords {
         "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes a tree "
         "sends each byte once over the network, and busbw counts {:.3f} times",
         r.busbw, r.nics, r.counted);
+  }
+  std::string operator()(remark::AtLineRate r) const {
+    return fmt::format(
+        "busbw {:.1f} GB/s is what all NICs carry together, {:.1f} GB/s, so no card and no link to "
+        "one is slow; a tree on two nodes sends each byte once, and reaches more",
+        r.busbw, r.nics);
   }
   std::string operator()(const remark::BesideEarlier& r) const {
     if (!r.below_1mib && !r.from_1mib)

@@ -207,10 +207,11 @@ Table rows_of(const Json& t) {
 /// All tables in one, for programs.
 std::string csv_of(const Json& report) {
   Table table;
-  for (const char* heading :
-       {"log", "collective", "instance", "nodes", "ranks", "size_bytes", "type", "expected_s",
-        "low_s", "high_s", "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
-    table.column(heading);
+  const std::vector<std::string> headings = {
+      "log",        "collective", "instance",   "nodes",  "ranks",
+      "size_bytes", "type",       "expected_s", "low_s",  "high_s",
+      "measured_s", "busbw_GBps", "verdict",    "normal", "likeliest_cause"};
+  for (const std::string& heading : headings) table.column(heading);
   for (const Json& t : report.at("tables"))
     for (const Json& r : t.at("rows")) {
       const auto seconds = [&](const char* key) {
@@ -227,6 +228,16 @@ std::string csv_of(const Json& report) {
                                       : "no",
            t.at("causes").empty() ? text_or(t, "broken") : t.at("causes")[0].value("what", "")});
     }
+  for (const Json& run : report.value("failed_runs", Json::array())) {
+    std::vector<std::string> cells(headings.size());
+    cells.front() = text_or(run, "log");
+    cells[1] = text_or(run, "collective");
+    const std::string failure = text_or(run, "failure");
+    cells.at(cells.size() - 3) = "failed";
+    cells.at(cells.size() - 2) = "no";
+    cells.back() = failure.empty() ? "it ended or hung before its first row" : failure;
+    table.row(cells);
+  }
   return table.csv();
 }
 

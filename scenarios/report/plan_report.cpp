@@ -92,8 +92,10 @@ std::string usd_words(double usd) {
 /// What a row is, among all.
 std::string role_of(const Json& report, const Json& p) {
   std::string roles;
-  for (const auto& [key, word] :
-       {std::pair("cheapest", "cheapest"), {"fastest", "fastest"}, {"most_robust", "most robust"}})
+  for (const auto& [key, word] : {std::pair("cheapest", "cheapest"),
+                                  {"fastest", "fastest"},
+                                  {"most_robust", "most robust"},
+                                  {"robust_by_estimate", "robust?"}})
     if (report.contains(key) && report[key] == p.at("point"))
       roles += (roles.empty() ? "" : ", ") + std::string(word);
   return roles.empty() ? "-" : roles;
@@ -116,21 +118,14 @@ std::string goal_words(const Json& report) {
 
 /// Robust is only what has measured compute: of estimates the best that can be said is this.
 std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>& axes) {
-  bool measured = false;
-  const Json* most_robust = nullptr;
-  const Json& goal = report.at("goal");
-  for (const Json& p : report.at("points")) {
-    measured = measured || p.value("compute_measured", false);
-    const double high = number_or(p, "time_high_s", HUGE_VAL),
-                 usd = number_or(p, "usd_high", HUGE_VAL);
-    if (high <= number_or(goal, "deadline_s", HUGE_VAL) &&
-        (goal.at("budget_usd").is_null() || usd <= number_or(goal, "budget_usd", HUGE_VAL)) &&
-        (!most_robust || usd < number_or(*most_robust, "usd_high", HUGE_VAL)))
-      most_robust = &p;
-  }
+  const Json& points = report.at("points");
+  const bool measured = std::any_of(points.begin(), points.end(), [](const Json& p) {
+    return p.value("compute_measured", false);
+  });
   if (measured)
     return "none. No cluster with measured compute reaches the goal at the slow end of its 90 % "
            "prediction interval.";
+  const Json* most_robust = point_numbered(report, "robust_by_estimate");
   return fmt::format(
       "unknown, because compute is an estimate on every cluster here.{}",
       most_robust
@@ -267,6 +262,10 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
       asked.insert(p["asked_global_batch"].get<std::int64_t>());
       taken.insert(std::llround(batch_of(p)));
     }
+  for (const Json& same : report.value("same_global_batches", Json::array())) {
+    asked.insert(same.at("asked").get<std::int64_t>());
+    taken.insert(same.at("taken").get<std::int64_t>());
+  }
   if (!taken.empty())
     text += wrapped(fmt::format("A step of {} samples cannot be cut so on every cluster; where it "
                                 "cannot, the nearest is taken: {}.",
@@ -322,6 +321,9 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
   j["cheapest"] = number(plan.cheapest);
   j["fastest"] = number(plan.fastest);
   j["most_robust"] = number(plan.most_robust);
+  j["robust_by_estimate"] = number(plan.robust_by_estimate);
+  for (const SameBatch& same : plan.same_batches)
+    j["same_global_batches"].push_back({{"asked", same.asked}, {"taken", same.taken}});
   j["points"] = Json::array();
   for (const Planned& p : plan.all) j["points"].push_back(planned_report(sweep.points[p.at], p));
   Json all = Json::array();

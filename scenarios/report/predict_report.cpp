@@ -58,7 +58,7 @@ std::string place_of_point(const Json& points, const Json& p) {
   std::string place = counted(nodes, "node");
   if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
-  for (const char* key : {"model", "precision", "gradient_type", "placement"})
+  for (const char* key : {"model", "framework", "precision", "gradient_type", "placement"})
     if (varies(points, key))
       place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
   if (varies(points, "batch_per_gpu"))
@@ -66,6 +66,7 @@ std::string place_of_point(const Json& points, const Json& p) {
   if (varies(points, "accumulation"))
     place += fmt::format(", {} micro-batch{}", p.value("accumulation", 1),
                          p.value("accumulation", 1) == 1 ? "" : "es");
+  if (varies(points, "recompute")) place += ", recompute " + text_or(p, "recompute");
   if (varies(points, "bucket_bytes"))
     place += fmt::format(", buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)}));
   return place;
@@ -118,8 +119,9 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
   const auto tells_apart = {
-      "algorithm",        "inner",    "sharding",         "hybrid",         "tensor_parallel",
-      "context_parallel", "pipeline", "virtual_pipeline", "expert_parallel"};
+      "algorithm",        "inner",    "sharding",         "hybrid",          "tensor_parallel",
+      "context_parallel", "pipeline", "virtual_pipeline", "expert_parallel", "recompute",
+      "framework"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
   const Points those = runnable(some);
@@ -305,6 +307,9 @@ std::string explanations(const Json& report, const View& view) {
                            "Compute is one GPU's time; straggler wait is the extra compute time of "
                            "the slowest GPU; exposed is the communication that computing does not "
                            "hide.",
+                           "MFU counts the model's own arithmetic, with all of attention's scores, "
+                           "as PaLM's report does; with framework: megatron the causal half of "
+                           "them, as Megatron-LM prints it.",
                            "The busiest link is that of the largest bucket's all-reduce.",
                            "The prediction interval combines two errors: of the all-reduce on "
                            "measurements that were kept out of the profile's fit, and of compute "
@@ -357,6 +362,7 @@ Json asked_report(const Prediction& p) {
           {"pipeline", p.sharding.stages},
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
+          {"recompute", to_text(p.recompute)},
           {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
@@ -381,6 +387,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
   j["model_flops_utilisation"] = p.mfu > 0 ? Json(p.mfu) : Json();
+  j["mfu_counts_scores"] = p.framework == Framework::megatron ? "causal half" : "all";
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();

@@ -58,7 +58,8 @@ Json flat(const Json& point) {
       for (const auto& [member, inner] : value.items()) fields[key + "_" + member] = inner;
     else if (!value.is_array() || value.empty() || !value[0].is_object()) fields[key] = value;
   }
-  fields.erase("collectives");
+  for (const char* key : {"collectives", "mode", "wall_seconds", "peak_rss_bytes"})
+    fields.erase(key);
   return fields;
 }
 
@@ -126,23 +127,23 @@ std::string render(const Json& report, const View& view) {
 }
 
 template <class Point>
-std::string points_csv_heading(Cost cost) {
+std::string points_csv_heading() {
   std::vector<std::string> keys;
-  const Json complete = flat(point_report(Point{}, cost));
+  const Json complete = flat(point_report(Point{}, Cost::left_out));
   for (const auto& [key, unused] : complete.items()) keys.push_back(key);
   keys.emplace_back("error");
   return csv_line(keys);
 }
 
 template <class Point>
-std::string point_csv(const Point& point, Cost cost) {
-  return csv_of_fields(flat(point_report(Point{}, cost)), flat(point_report(point, cost)),
-                       point.error);
+std::string point_csv(const Point& point) {
+  return csv_of_fields(flat(point_report(Point{}, Cost::left_out)),
+                       flat(point_report(point, Cost::left_out)), point.error);
 }
-template std::string points_csv_heading<Prediction>(Cost);
-template std::string points_csv_heading<Comparison>(Cost);
-template std::string point_csv(const Prediction&, Cost);
-template std::string point_csv(const Comparison&, Cost);
+template std::string points_csv_heading<Prediction>();
+template std::string points_csv_heading<Comparison>();
+template std::string point_csv(const Prediction&);
+template std::string point_csv(const Comparison&);
 
 std::string as_ranges(const std::vector<std::size_t>& numbers) {
   std::string text;

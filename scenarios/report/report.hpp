@@ -50,9 +50,9 @@ Json point_report(const Prediction& point, Cost cost);
 Json point_report(const Comparison& point, Cost cost);
 /// CSV comes line by line, so that what is done can be seen, and kept when the rest is not.
 template <class Point>
-std::string points_csv_heading(Cost cost);
+std::string points_csv_heading();
 template <class Point>
-std::string point_csv(const Point& point, Cost cost);
+std::string point_csv(const Point& point);
 
 /// "0-2, 5, 7-9": ascending numbers; of more than twenty such ranges the first.
 std::string as_ranges(const std::vector<std::size_t>& numbers);

@@ -35,7 +35,7 @@ std::vector<AxisColumn> naming_axes(const Json& points) {
 
 PointName point_name(const std::vector<AxisColumn>& axes, const Json& p) {
   static const std::set<std::string> kSpeaking = {"model",    "precision", "instance", "placement",
-                                                  "strategy", "algorithm", "profile"};
+                                                  "strategy", "algorithm", "profile",  "framework"};
   PointName name;
   for (const AxisColumn& axis : axes)
     name.push_back(kSpeaking.contains(axis.heading) ? axis.cell(p)

@@ -344,7 +344,7 @@ std::vector<std::size_t> AxisProduct::at(std::size_t number) const {
   return index;
 }
 
-Workload workload_of(const Scenario& scenario, const std::string& model) {
+Workload workload_of(const Scenario& scenario, const std::string& model, Framework framework) {
   Workload workload =
       names_file(model)
           ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
@@ -353,7 +353,7 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
   workload.cuda_graphs = scenario.workload->cuda_graphs;
   workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
-  workload.framework = scenario.workload->framework;
+  workload.framework = framework;
   return workload;
 }
 

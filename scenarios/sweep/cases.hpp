@@ -171,7 +171,7 @@ double count_points(const Scenario& scenario, Asked asked);
 void refuse_too_many(const Scenario& scenario, Asked asked, const SweepOptions& options);
 
 /// A workload that a scenario names: one that ships, or a file beside the scenario.
-Workload workload_of(const Scenario& scenario, const std::string& model);
+Workload workload_of(const Scenario& scenario, const std::string& model, Framework framework);
 /// The sample that it asks for, or the workload's first. Throws InputError for one that the
 /// workload does not have.
 std::string sample_of(const Scenario& scenario, const Workload& workload);

@@ -50,8 +50,9 @@ double count_points(const Scenario& scenario, Asked asked) {
   const WorkloadSpec& w = *scenario.workload;
   const double splits =
       w.global_batch.values.empty() ? values_of(w.accumulation) : values_of(w.global_batch);
-  return clusters * values_of(w.model) * values_of(w.precision) * values_or_one(w.gradient) *
-         values_of(w.batch_per_gpu) * splits * values_or_one(w.spread) *
+  return clusters * values_of(w.model) * values_of(w.framework) * values_of(w.precision) *
+         values_or_one(w.gradient) * values_of(w.batch_per_gpu) * splits *
+         static_cast<double>(recomputes_of(w).size()) * values_or_one(w.spread) *
          static_cast<double>(strategies_of(w).size()) *
          count_methods(scenario.allreduce, Collective::all_reduce) *
          values_or_one(scenario.allreduce.bucket);

@@ -6,9 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "models/megatron.hpp"
+
 namespace foreduce {
 
 namespace {
+
+/// What an MFU counts, at the GPU's peak: the model's own arithmetic, as its program counts it.
+Seconds counted_at_peak(const MicroBatch& batch) {
+  const bool megatron = batch.workload.framework == Framework::megatron;
+  return compute_at_peak(batch) *
+         (megatron ? counted_by_megatron(batch.workload, batch.sample) : 1);
+}
 
 /// What the asker measured one GPU of an instance type to do in such a case, in samples a second.
 std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
@@ -22,7 +31,7 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
       continue;
     if (m.samples_per_s) return m.samples_per_s;
     if (m.mfu) {
-      const Seconds least = compute_at_peak({workload, gpu, p.precision, p.sample, 1});
+      const Seconds least = counted_at_peak({workload, gpu, p.precision, p.sample, 1});
       if (least.value <= 0)
         throw input_error(
             fmt::format("mfu: the {} peak of {} is not known", to_text(p.precision), gpu.model),
@@ -90,7 +99,7 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
     const Gpu& gpu = *cluster.node(part.node).machine().gpu;
     const double here = static_cast<double>(part.nodes) * gpu.count;
     ComputeTime its = time_on(gpu, part.instance, scenario, p, workload);
-    const Seconds least = compute_at_peak({workload, gpu, p.precision, p.sample, p.batch_per_gpu});
+    const Seconds least = counted_at_peak({workload, gpu, p.precision, p.sample, p.batch_per_gpu});
     if (least.value > 0) peak += here / least.value;
     its.forward_backward = its.forward_backward / (part.speed * speed);
     its.launches = its.launches / (part.speed * speed);

@@ -33,9 +33,10 @@ class Exclusions {
            const std::string& why) {
     const ShardingPlan& s = p.sharding;
     const std::string key = fmt::format(
-        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision),
-        to_text(p.gradient), p.batch_per_gpu, static_cast<int>(s.sharding),
-        s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.context, s.stages, s.parts, s.expert, kind);
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision),
+        to_text(p.gradient), p.batch_per_gpu, to_text(p.recompute), to_text(p.framework),
+        static_cast<int>(s.sharding), s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.context,
+        s.stages, s.parts, s.expert, kind);
     auto at =
         std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
     if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});
@@ -89,8 +90,8 @@ Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::si
   if (p.priced) one.cost = p.price * one.time;
   one.missed = misses(goal, one.time, one.cost);
   const auto slow_cost = p.priced ? std::optional(p.price * one.interval.high) : std::nullopt;
-  one.robust =
-      p.interval.known && p.compute_measured && misses(goal, one.interval.high, slow_cost).empty();
+  one.reached_slow = p.interval.known && misses(goal, one.interval.high, slow_cost).empty();
+  one.robust = one.reached_slow && p.compute_measured;
   return one;
 }
 
@@ -138,6 +139,50 @@ void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   }
 }
 
+/// See TrainingPlan::robust_by_estimate.
+std::optional<std::size_t> robust_by_estimate(const TrainingPlan& plan, const GoalSpec& goal,
+                                              const std::vector<Prediction>& points) {
+  std::optional<std::size_t> best;
+  if (!goal.deadline && !goal.budget) return best;
+  const auto slow_cost = [&](std::size_t i) {
+    const Planned& p = plan.all[i];
+    return cost_of(p) * (p.interval.high / p.time);
+  };
+  for (std::size_t i = 0; i < plan.all.size(); ++i) {
+    if (points[plan.all[i].at].compute_measured) return std::nullopt;
+    if (plan.all[i].reached_slow && (!best || slow_cost(i) < slow_cost(*best))) best = i;
+  }
+  return best;
+}
+
+/// Points of which another is the same training: global batches of which a cluster takes the
+/// nearest that it can do may come to one. The one that was asked for as it is stays, else the
+/// first.
+std::set<std::size_t> same_as_others(const std::vector<Prediction>& points, TrainingPlan& plan) {
+  const auto whole = [](const Prediction& p) {
+    return std::tuple(p.question(), p.algorithm, p.inner, p.servers, p.segments);
+  };
+  std::map<decltype(whole(points.front())), std::size_t> stays;
+  std::set<std::size_t> others;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Prediction& p = points[i];
+    if (!p.error.empty()) continue;
+    const auto [at, fresh] = stays.try_emplace(whole(p), i);
+    if (fresh || (p.asked_global_batch == 0 && points[at->second].asked_global_batch == 0))
+      continue;
+    std::size_t other = i;
+    if (p.asked_global_batch == 0) std::swap(other, at->second);
+    others.insert(other);
+    const auto step =
+        static_cast<std::int64_t>(p.batch_per_gpu) * p.accumulation * p.sharding.data_parallel();
+    const SameBatch same{points[other].asked_global_batch, step};
+    if (std::find(plan.same_batches.begin(), plan.same_batches.end(), same) ==
+        plan.same_batches.end())
+      plan.same_batches.push_back(same);
+  }
+  return others;
+}
+
 }  // namespace
 
 double goal_samples(const Scenario& scenario) {
@@ -150,7 +195,8 @@ double goal_samples(const Scenario& scenario) {
   if (scenario.workload->model.values.size() != 1)
     throw wrong(scenario, "workload.model", "a plan is for one model; write a file for each");
   if (!scenario.goal->tokens) return scenario.goal->samples->value;
-  const Workload workload = workload_of(scenario, scenario.workload->model.first());
+  const Workload workload =
+      workload_of(scenario, scenario.workload->model.first(), scenario.workload->framework.first());
   const std::string sample = sample_of(scenario, workload);
   const double each = tokens_of(sample);
   if (each <= 0)
@@ -210,7 +256,9 @@ TrainingPlan make_plan(const GoalSpec& goal, double samples,
   plan.samples = samples;
   Exclusions ruled_out, died;
   std::map<std::string, std::set<std::string>> asked;
+  const std::set<std::size_t> others = same_as_others(points, plan);
   for (std::size_t i = 0; i < points.size(); ++i) {
+    if (others.contains(i)) continue;
     const Prediction& p = points[i];
     asked[p.instance].insert(p.algorithm);
     if (const std::string why = p.error.substr(0, p.error.find('\n')); !why.empty())
@@ -224,6 +272,7 @@ TrainingPlan make_plan(const GoalSpec& goal, double samples,
     return std::tuple(a.time, cost_of(a)) < std::tuple(b.time, cost_of(b));
   });
   choose(plan, points);
+  plan.robust_by_estimate = robust_by_estimate(plan, goal, points);
   return plan;
 }
 

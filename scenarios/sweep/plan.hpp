@@ -16,8 +16,8 @@ struct Planned {
   Interval interval;                ///< of the time
   std::optional<Dollars> cost;      ///< null: a machine of the cluster has no price
   std::vector<std::string> missed;  ///< "deadline", "budget"; empty: the goal is reached
-  bool robust =
-      false;  ///< reached at the slow end of the interval too, by compute that was measured
+  bool reached_slow = false;        ///< at the slow end of the interval, too
+  bool robust = false;              ///< so, by compute that was measured
   bool front =
       false;  ///< no other is at least as fast and as cheap; without a price only its like can be
 };
@@ -31,6 +31,12 @@ struct LeftOut {
   std::vector<std::string> algorithms;  ///< empty: all that were asked for on this instance type
 };
 
+/// A global batch that a cluster cannot do, where the nearest that it can is a row already.
+struct SameBatch {
+  std::int64_t asked = 0, taken = 0;
+  bool operator==(const SameBatch&) const = default;
+};
+
 /// What a goal comes to.
 struct TrainingPlan {
   double samples = 0;                      ///< to be trained on
@@ -38,7 +44,11 @@ struct TrainingPlan {
   std::optional<std::size_t> cheapest;     ///< in `all`, of those with a price that reach the goal
   std::optional<std::size_t> fastest;      ///< of those that reach the goal
   std::optional<std::size_t> most_robust;  ///< the cheapest of those that reach it robustly
-  std::vector<LeftOut> ruled_out;          ///< clusters that cannot train this
+  /// The same of those that reach a deadline or a budget at the slow end of an interval, where
+  /// nobody measured compute on any cluster.
+  std::optional<std::size_t> robust_by_estimate;
+  std::vector<SameBatch> same_batches;  ///< each once
+  std::vector<LeftOut> ruled_out;       ///< clusters that cannot train this
   std::vector<LeftOut>
       died;  ///< clusters whose simulation did not end well: the plan does without them
 };

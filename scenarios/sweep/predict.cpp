@@ -44,6 +44,7 @@ enum AxisIndex : std::size_t {
   kGradientAxis,
   kBatchAxis,
   kSplitAxis,
+  kRecomputeAxis,
   kSpreadAxis,
   kClusterAxis,
   kStrategyAxis,
@@ -107,11 +108,12 @@ class Predictor {
   Batch batch_;
   std::optional<Clusters> clusters_;
   std::optional<TransportProfiles> profiles_;
-  std::vector<Workload> models_;
+  std::vector<Workload> models_;  // each by every framework
   std::vector<std::string> samples_;
   std::vector<Strategy> strategies_;
   std::vector<Method> methods_;
   std::vector<Bytes> buckets_;
+  std::vector<Recompute> recomputes_;
   std::vector<double> spreads_;
   std::optional<std::pair<MemoryQuestion, MemoryBy>> memory_;  // the last asked
   bool by_global_batch_ = false;
@@ -124,10 +126,13 @@ AxisProduct Predictor::expand() {
   strategies_ = strategies_of(workload_);
   methods_ = methods_of(scenario_.allreduce);
   for (const std::string& model : workload_.model.values) {
-    models_.push_back(workload_of(scenario_, model));
     if (names_file(model)) hash_.add(std::filesystem::path(scenario_.file).parent_path() / model);
-    samples_.push_back(sample_of(scenario_, models_.back()));
+    for (const Framework framework : workload_.framework.values) {
+      models_.push_back(workload_of(scenario_, model, framework));
+      samples_.push_back(sample_of(scenario_, models_.back()));
+    }
   }
+  recomputes_ = recomputes_of(workload_);
   buckets_ = scenario_.allreduce.bucket.values;
   if (buckets_.empty())
     buckets_.push_back(scenario_.allreduce.bucketing == Bucketing::horovod
@@ -140,9 +145,9 @@ AxisProduct Predictor::expand() {
   if (spreads_.empty()) spreads_.push_back(constants_.spread);
   return AxisProduct({models_.size(), workload_.precision.values.size(),
                       std::max<std::size_t>(1, workload_.gradient.values.size()),
-                      workload_.batch_per_gpu.values.size(), splits, spreads_.size(),
-                      clusters_->cases().size(), strategies_.size(), methods_.size(),
-                      buckets_.size()});
+                      workload_.batch_per_gpu.values.size(), splits, recomputes_.size(),
+                      spreads_.size(), clusters_->cases().size(), strategies_.size(),
+                      methods_.size(), buckets_.size()});
 }
 
 void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
@@ -165,9 +170,9 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.segments = method.segments;
   p.profile = profiles_->name(method.profile, c.cluster);
   p.bucket = buckets_[at[kBucketAxis]];
-  p.recompute = recompute_of(workload_);
+  p.recompute = recomputes_[at[kRecomputeAxis]];
   p.trainable = workload_.trainable;
-  p.framework = workload_.framework;
+  p.framework = models_[at[kModelAxis]].framework;
   p.error = c.error;
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding = unplaced(strategy);

@@ -107,7 +107,7 @@ struct Prediction {
     return std::make_tuple(model, precision, gradient, instance, placement, profile, nodes,
                            batch_per_gpu, accumulation, oversubscription, spread, bucket.value,
                            s.sharding, s.shard_ranks, s.tensor, s.context, s.stages, s.parts,
-                           s.expert);
+                           s.expert, recompute, framework);
   }
   /// By which the fastest point is found.
   double rate() const { return throughput; }

@@ -127,6 +127,16 @@ void check(FieldReader& f, const Scenario& s) {
                 "has several of one of them",
                 "e.g. measured: [{ instance: p4d.24xlarge, samples_per_s: 15 }]");
   }
+  if (s.workload && (s.workload->samples_per_s || !s.workload->measured.empty()))
+    for (const auto& [key, several] :
+         {std::pair("recompute", recomputes_of(*s.workload).size() > 1),
+          {"framework", s.workload->framework.values.size() > 1}})
+      if (several)
+        f.problem("workload",
+                  fmt::format("{}: a rate of your own was measured in one way; this scenario has "
+                              "several",
+                              key),
+                  "a scenario for each, with its rate");
   if (!s.workload && std::any_of(c.mixed.begin(), c.mixed.end(),
                                  [](const MixedSpec& m) { return m.gpu_speed < 1; }))
     f.problem("cluster", "gpu_speed slows computing, and without a workload nothing computes",

@@ -52,13 +52,13 @@ struct WorkloadSpec {
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
   std::vector<UserRate> measured;       ///< the same, by instance type
-  std::string recompute = "no";         ///< no, selective or full; yes and true mean full
+  Axis<std::string> recompute{"no"};    ///< see recomputes_of()
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
   bool cuda_graphs = false;             ///< see Workload
   bool fused_loss = false;              ///< see Workload
   double trainable = 1;                 ///< see Workload
-  Framework framework = Framework::pytorch;
+  Axis<Framework> framework{Framework::pytorch};
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all

@@ -149,11 +149,15 @@ Precision default_gradient(Precision precision, const ShardingPlan& plan) {
   return plan.sharding != Sharding::none ? kept_type(precision) : Precision::fp32;
 }
 
-Recompute recompute_of(const WorkloadSpec& workload) {
-  const std::string& word = workload.recompute;
-  return word == "no" || word == "false" ? Recompute::none
-         : word == "selective"           ? Recompute::selective
-                                         : Recompute::full;
+std::vector<Recompute> recomputes_of(const WorkloadSpec& workload) {
+  std::vector<Recompute> all;
+  for (const std::string& word : workload.recompute.values) {
+    const Recompute how = word == "no" || word == "false"   ? Recompute::none
+                          : word == "yes" || word == "true" ? Recompute::full
+                                                            : *value_named<Recompute>(word);
+    if (std::find(all.begin(), all.end(), how) == all.end()) all.push_back(how);
+  }
+  return all;
 }
 
 }  // namespace foreduce

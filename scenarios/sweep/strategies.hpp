@@ -53,7 +53,7 @@ ShardingPlan unplaced(const Strategy& strategy);
 /// reduce_dtype). A group of one shares nothing.
 Precision default_gradient(Precision precision, const ShardingPlan& plan);
 
-/// What backward computes again.
-Recompute recompute_of(const WorkloadSpec& workload);
+/// What backward computes again: all that a workload asks for, each once.
+std::vector<Recompute> recomputes_of(const WorkloadSpec& workload);
 
 }  // namespace foreduce

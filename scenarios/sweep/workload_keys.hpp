@@ -299,8 +299,8 @@ void describe(Fields& f, WorkloadSpec& w) {
       "recompute", w.recompute,
       "What backward computes again instead of keeping it. full (or yes): each block from its "
       "input, which takes a third more arithmetic; selective: every second matrix product and what "
-      "stands between products, which takes a sixth more. Default: no.",
-      OneOf{"recomputation", {"no", "selective", "full", "yes", "true", "false"}});
+      "stands between products, which takes a sixth more. Default: no (or none).",
+      OneOf{"recomputation", {"no", "none", "selective", "full", "yes", "true", "false"}});
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");

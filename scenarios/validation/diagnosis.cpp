@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "input/holds.hpp"
 #include "models/caller.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/check_limits.hpp"
@@ -30,6 +31,26 @@ NodeNetwork network_of(const Machine& m) {
   return m.nic.efa > 0                     ? NodeNetwork::efa
          : m.nic.fabric == NicFabric::roce ? NodeNetwork::roce
                                            : NodeNetwork::infiniband;
+}
+
+/// The profile that was asked for, and whether it was made for such GPUs.
+remark::AskedProfile asked_profile(const Profile& profile, const Machine& machine) {
+  remark::AskedProfile asked{profile.name, profile.library, {}, machine.gpu->model};
+  std::vector<std::string> gpus = profile.nearest_for;
+  const std::vector<std::string> known = machine_names();
+  for (const std::string& name : profile.instances)  // a profile of one's own may name a file
+    if (holds(known, name) && machine_named(name).gpu)
+      gpus.push_back(family_of(*machine_named(name).gpu));
+  std::sort(gpus.begin(), gpus.end());
+  gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+  if (!holds(gpus, family_of(*machine.gpu))) asked.made_for = std::move(gpus);
+  return asked;
+}
+
+/// Whether what is sent between nodes takes links or cards that are slower then.
+bool slows_network(Fault fault) {
+  return fault == Fault::rails || fault == Fault::link || fault == Fault::cards ||
+         fault == Fault::bounce;
 }
 
 /// Judges one table, step by step.
@@ -128,6 +149,8 @@ ExpectedTimes Diagnosis::predict(std::vector<Setup> setups,
 void Diagnosis::predict_healthy() {
   profile_ = question_.profile ? *question_.profile : Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
+  if (question_.profile)
+    checked_.remarks.insert(checked_.remarks.begin(), asked_profile(profile_, cluster_.machine));
   const Setup healthy{{}, cluster_.machine, profile_};
   const ExpectedTimes times = predict({healthy}, sizes_);
   const Expectations& expected = times.of[0];
@@ -314,8 +337,11 @@ Sample Diagnosis::sample(double least) const {
 void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
+  const auto at_line = at_line_rate(table_, checked_, cluster_.machine);
+  if (at_line) checked_.remarks.push_back(*at_line);
   std::erase_if(all, [&](const Setup& s) {
-    return !s.evidence && beyond_its_links(s, collective_, cluster_.nodes, few);
+    return !s.evidence && (beyond_its_links(s, collective_, cluster_.nodes, few) ||
+                           (at_line && slows_network(s.fault())));
   });
   const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes).of; };
   auto predicted = predict_suspects(

@@ -160,6 +160,12 @@ struct FittingMachine {
   std::string guessed;  ///< that the GPU's name suggested, and for which they are too fast; "":
                         ///< several have such GPUs
 };
+/// By whose profile it is judged, because that was asked for.
+struct AskedProfile {
+  std::string name, library;
+  std::vector<std::string> made_for;  ///< GPUs, of which the log's is none; empty: it is one
+  std::string gpu;                    ///< the log's
+};
 /// The loop that called is not the usual one, see models/caller.hpp.
 struct TimedBy {
   std::string caller;
@@ -231,6 +237,10 @@ struct Scatter {
 struct AboveNics {
   double busbw = 0, nics = 0;  ///< GB/s
   double counted = 0;          ///< how often busbw counts a byte that is sent once
+};
+/// Bus bandwidth is what the NICs carry together, where a tree on two nodes reaches more.
+struct AtLineRate {
+  double busbw = 0, nics = 0;  ///< GB/s
 };
 /// How long it takes beside an earlier run, in the mean of small sizes and of large ones.
 struct BesideEarlier {
@@ -332,6 +342,11 @@ struct OutsideEc2 {
 struct SideBySide {
   int runs = 0, gpus = 0;
 };
+/// Two ranks are listed on one GPU.
+struct SameGpu {
+  std::string ranks;  ///< "ranks 0 and 8 are both on device 0[0x07] of node-1"
+  int hosts = 0;      ///< of one name, for which that is taken; 0: it is not
+};
 struct GpusInUse {
   int used = 0, of = 0;  ///< of each node
   std::string instance;
@@ -350,12 +365,12 @@ using Remark = std::variant<
     remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
     remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced, remark::Unexplained,
     remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum,
-    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier,
-    remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
-    remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
-    remark::LargeError, remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate,
-    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::OtherPlugin,
-    remark::Warned>;
+    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
+    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
+    remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
+    remark::FailedChecks, remark::LargeError, remark::LargestLeftOut, remark::EndedEarly,
+    remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards,
+    remark::OutsideEc2, remark::SideBySide, remark::AskedProfile, remark::SameGpu,
+    remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

@@ -307,6 +307,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   }
   if (w.ranks < 2) throw one_rank_error(log, t);
   if (t.independent_runs > 1) w.remarks.push_back(remark::SideBySide{t.independent_runs, t.ranks});
+  if (!t.same_gpu.empty()) w.remarks.push_back(remark::SameGpu{t.same_gpu, t.hosts});
   if (w.ranks / nodes < gpus) w.remarks.push_back(remark::GpusInUse{w.ranks / nodes, gpus, name});
   remark_on_gpus(w, t, instance);
   if (known) remark_on_rdma(w, t, name, true);

@@ -174,19 +174,25 @@ const char* name_of(NcclNetwork network) {
   return "unknown";
 }
 
-std::optional<int> NcclFacts::cards_listed() const {
+std::optional<NcclFacts::Cards> NcclFacts::cards_listed() const {
   std::string list = setting("NCCL_IB_HCA");
-  if (list.starts_with('=')) list.erase(0, 1);
-  if (list.empty() || list.starts_with('^')) return std::nullopt;
-  int cards = 0;
-  for (std::size_t from = 0; from < list.size(); ++cards) {
+  const bool whole_names = list.starts_with('=');
+  if (whole_names) list.erase(0, 1);
+  if (list.empty() || list.starts_with('^')) return std::nullopt;  // all but these
+  Cards cards;
+  std::set<std::string> ports;  // "mlx5_0:1"; without a port all of the card's
+  for (std::size_t from = 0; from < list.size();) {
     const std::size_t end = std::min(list.find(',', from), list.size());
-    const std::string card = list.substr(from, std::min(list.find(':', from), end) - from);
+    const std::string port = list.substr(from, end - from), card = port.substr(0, port.find(':'));
     // "mlx5" is every card whose name begins so.
-    if (card.find('_') == std::string::npos || card.back() < '0' || card.back() > '9')
-      return std::nullopt;
+    const std::size_t number = card.find_last_not_of("0123456789") + 1;
+    if (card.find('_') == std::string::npos || number == card.size()) return std::nullopt;
+    const bool begins_others = card.size() - number == 1 && card.back() != '0';
+    if (!whole_names && begins_others) cards.exact = false;
+    ports.insert(port);
     from = end + 1;
   }
+  cards.least = static_cast<int>(ports.size());
   return cards;
 }
 

@@ -49,9 +49,15 @@ struct NcclFacts {
   bool say_how() const {
     return network != NcclNetwork::unknown || nics || channels || !settings.empty();
   }
-  /// How many cards NCCL_IB_HCA leaves it: "mlx5_0,mlx5_1" two. Nothing where it does not list
+  /// The cards that NCCL_IB_HCA leaves it: "=mlx5_0,mlx5_1" two. Nothing where it does not list
   /// single cards.
-  std::optional<int> cards_listed() const;
+  struct Cards {
+    int least = 0;
+    /// No more. Without "=" a name is of all cards that begin so: "mlx5_1" of mlx5_10, too.
+    bool exact = true;
+    bool operator==(const Cards&) const = default;
+  };
+  std::optional<Cards> cards_listed() const;
   /// Of a setting; "" where it is not there.
   std::string setting(const std::string& name) const {
     const auto at = settings.find(name);

@@ -53,7 +53,8 @@ struct NcclTable {
   std::string uneven;  ///< "10 on a, 6 on b", where hosts have different numbers of ranks
   /// "rank 0 is on a and on b": runs of several hosts that know nothing of each other; else "".
   std::string conflicting_hosts;
-  std::string gpu;    ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  std::string same_gpu;  ///< "ranks 0 and 8 are both on device 0 of a"; "": none share one
+  std::string gpu;       ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
   std::string mixed;  ///< "NVIDIA A100-SXM4-40GB and NVIDIA H100 80GB HBM3", where mixed; else ""
   std::string caller = "nccl-tests";    ///< see models/caller.hpp
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`

@@ -56,6 +56,18 @@ int RankList::hosts() const {
   return most > 1 || names.contains("") ? 0 : static_cast<int>(names.size());
 }
 
+std::string RankList::same_gpu() const {
+  std::map<std::pair<std::string, std::string>, int> on_device;
+  for (const auto& [rank, r] : ranks_) {
+    if (r.device.empty()) continue;
+    const auto [at, is_new] = on_device.try_emplace({r.host, r.device}, rank);
+    if (!is_new)
+      return fmt::format("ranks {} and {} are both on device {}{}", at->second, rank, r.device,
+                         r.host.empty() ? "" : " of " + r.host);
+  }
+  return "";
+}
+
 void RankList::tell(NcclTable& t) const {
   std::map<std::string, int> on_host;
   std::set<std::string> gpus;
@@ -73,6 +85,7 @@ void RankList::tell(NcclTable& t) const {
     return;
   t.ranks = static_cast<int>(ranks_.size());
   t.hosts = hosts();
+  t.same_gpu = same_gpu();
   if (t.hosts > 1 || on_host.size() > 1) t.uneven = nccl_words::uneven_words(on_host);
   for (const auto& [rank, times] : times_listed_)
     t.independent_runs = std::max(t.independent_runs, times);

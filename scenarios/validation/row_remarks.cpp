@@ -28,19 +28,41 @@ remark::BesideEarlier beside_earlier(const CheckedTable& table) {
   return {table.earlier, mean(false), mean(true)};
 }
 
-std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
-                                            const Machine& machine) {
-  if (checked.collective != Collective::all_reduce || checked.nodes != 2 ||
-      algorithm_forced_by(table.facts, checked.collective) == NcclAlgorithm::ring)
-    return std::nullopt;
+namespace {
+
+/// The largest bus bandwidth of an all-reduce on two nodes, and what their NICs carry together.
+std::optional<remark::AtLineRate> beside_nics(const NcclTable& table, const CheckedTable& checked,
+                                              const Machine& machine) {
+  if (checked.collective != Collective::all_reduce || checked.nodes != 2) return std::nullopt;
   const double nics = machine.nic.bandwidth.value *
                       std::min(table.facts.nics.value_or(machine.nic.count), machine.nic.count) /
                       1e9;
   const auto most = std::max_element(
       table.rows.begin(), table.rows.end(),
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
-  if (most->timing().busbw <= nics || most->timing().algbw > nics) return std::nullopt;
-  return remark::AboveNics{most->timing().busbw, nics, 2.0 * (checked.ranks - 1) / checked.ranks};
+  if (most->timing().algbw > nics) return std::nullopt;
+  return remark::AtLineRate{most->timing().busbw, nics};
+}
+
+}  // namespace
+
+std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
+                                            const Machine& machine) {
+  const auto beside = beside_nics(table, checked, machine);
+  if (!beside || beside->busbw <= beside->nics ||
+      algorithm_forced_by(table.facts, checked.collective) == NcclAlgorithm::ring)
+    return std::nullopt;
+  return remark::AboveNics{beside->busbw, beside->nics, 2.0 * (checked.ranks - 1) / checked.ranks};
+}
+
+std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const CheckedTable& checked,
+                                               const Machine& machine) {
+  constexpr double kWithin = 0.05;
+  const auto beside = beside_nics(table, checked, machine);
+  const bool all_cards = table.facts.nics.value_or(machine.nic.count) >= machine.nic.count;
+  if (!beside || !all_cards || std::abs(beside->busbw - beside->nics) > kWithin * beside->nics)
+    return std::nullopt;
+  return beside;
 }
 
 bool may_be_a_switch(const CheckedRow& row) {

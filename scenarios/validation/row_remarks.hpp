@@ -33,6 +33,10 @@ bool has_doubtful_plateau(const CheckedTable& table);
 /// counts 2(n-1)/n of it. Nothing where it is not, or where a ring is forced.
 std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
                                             const Machine& machine);
+/// The same where it is within 5 % of what all NICs carry together, as a ring's is at best: no card
+/// and no link between the nodes is slow.
+std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const CheckedTable& checked,
+                                               const Machine& machine);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table);

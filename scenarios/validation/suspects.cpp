@@ -329,7 +329,8 @@ void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collect
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
                             const Profile& profile, int nodes) {
   NcclFacts log = table.facts;
-  if (!log.nics) log.nics = log.cards_listed();
+  if (const auto listed = log.cards_listed(); !log.nics && listed && listed->exact)
+    log.nics = listed->least;
   std::vector<Setup> all;
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > CheckLimits::few_nodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
@@ -427,7 +428,8 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
         return set("NCCL_IB_DISABLE");
       return std::nullopt;
     case Fault::rails:
-      if (!log.nics && log.cards_listed().value_or(healthy.nic.count) < healthy.nic.count)
+      if (const auto listed = log.cards_listed();
+          !log.nics && listed && listed->least < healthy.nic.count)
         return set("NCCL_IB_HCA");
       if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
       return evidence::Nics{*log.nics, healthy.nic.count,

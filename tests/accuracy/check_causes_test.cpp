@@ -122,6 +122,23 @@ TEST(Check, NamesCardsAtHalfTheirRateWhereNcclsGraphHasThem) {
   EXPECT_EQ(causes_of(checked(log, "hgx-h100-ib")).find("network cards run"), std::string::npos);
 }
 
+// A ring at the rate of all cards was said to have lost a card, or half of a link.
+TEST(Check, NamesNoLinkWhereAllNicsAreBusy) {
+  NcclLog log = load_nccl_log(kLogs / "dlami_p4d_2n.txt");
+  for (NcclRow& r : log.tables.at(0).rows) {
+    const double least = 2.0 * 15 / 16 * r.bytes / 50e9;
+    NcclTiming& t = *r.out_of_place;
+    t.time = std::max(t.time, Seconds{least});
+    t.algbw = r.bytes / t.time.value / 1e9;
+    t.busbw = 2.0 * 15 / 16 * t.algbw;
+  }
+  const CheckedTable t = checked(log, "p4d.24xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS_NOT(causes_of(t), "rails");
+  EXPECT_SAYS_NOT(causes_of(t), "PCIe link");
+  EXPECT_SAYS(remarks_of(t), "is what all NICs carry together, 50.0 GB/s");
+}
+
 TEST(Check, QuotesTheListOfCardsThatLeavesNcclFew) {
   NcclLog log = slower("nebius_h100_ib_2n", 8);
   log.tables.at(0).facts.settings["NCCL_IB_HCA"] = "mlx5_0";

@@ -44,18 +44,48 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
 TEST(CheckSettings, JudgesByTheProfileThatIsGiven) {
   const TemporaryFolder folder;
   const std::string slow =
-      folder.write("run.log", foreduce_says("compare " + kP5 +
-                                            "--nodes 2 --algorithm nccl --sizes 8B:64KiB:x2 "
-                                            "--profile nccl-a100 --format nccl-tests")
-                                  .out)
+      folder
+          .write("run.log", foreduce_says("compare " + kP5 +
+                                          "--nodes 2 --algorithm nccl --sizes 8B:64KiB:x2 "
+                                          "--profile nccl-a100 --format nccl-tests")
+                                .out)
           .string();
   const std::string check = "check " + slow + " " + kP5 + "--nodes 2 ";
   EXPECT_EQ(foreduce_says(check).status, 1);
   const Result own = foreduce_says(check + "--profile nccl-a100");
   EXPECT_EQ(own.status, 0) << own.out;
   EXPECT_SAYS(own.out, "(profile nccl-a100)");
+  EXPECT_SAYS(words(own.out),
+              "judged by the profile nccl-a100, as --profile says: published times are left out, "
+              "and no other machine with such GPUs is tried; it was made for A100, and says little "
+              "of H100");
+  EXPECT_SAYS_NOT(foreduce_says(check + "--profile nccl-h100").out, "it was made for");
+  EXPECT_SAYS(words(foreduce_says(check + "--profile ideal").out), "it is of foreduce");
+  // One of calibrate's names the machine file that it was made for.
+  std::string text = read_text(source_folder() / "models" / "profiles" / "nccl-a100.yaml");
+  const auto at = text.find("instances: ");
+  text.replace(at, text.find('\n', at) - at, "instances: [\"mine\"]");
+  const Result ours =
+      foreduce_says(check + "--profile " + folder.write("ours.yaml", text).string());
+  EXPECT_EQ(ours.status, 0) << ours.out;
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a10").status, 2);
   EXPECT_EQ(foreduce_says(check + "--profile nccl-a100 --against model").status, 2);
+}
+
+// A log of one good run and one that failed was all good to a program that reads CSV.
+TEST(CheckSettings, CsvHasARowOfARunThatFailed) {
+  const TemporaryFolder folder;
+  const std::string failed =
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"
+      "node-1: Test NCCL failure common.cu:958 'unhandled system error'\n";
+  const Result r =
+      foreduce_says("check " + folder.write("failed.log", failed).string() + " --format csv");
+  EXPECT_EQ(r.status, 1);
+  const auto lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 2u) << r.out;
+  EXPECT_SAYS(lines[1], "failed.log,,");
+  EXPECT_SAYS(lines[1], ",failed,no,");
+  EXPECT_SAYS(lines[1], "unhandled system error");
 }
 
 TEST(CheckSettings, SmallBuffersExplainTheirTimes) {

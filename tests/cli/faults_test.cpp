@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
         Command{"trace",
                 "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1KiB "
                 "--no-cost --jobs 1",
-                same, false, "-o FOLDER/table --trace %"},
+                same, false, "-o FOLDER/table --trace %", "messages.json"},
         Command{"packed_trace", "predict SOURCE/scenarios/first-look.yaml --point 0 --jobs 1", same,
                 false, "-o FOLDER/table --trace %", "step.json.gz"},
         Command{"picture",

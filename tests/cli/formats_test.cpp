@@ -104,6 +104,19 @@ TEST(Format, CsvHasTheNumbersOfJson) {
               report["points"][i]["step_time_s"].get<double>());
 }
 
+// What a simulation took stood in each row, so that no two runs gave the same file.
+TEST(Format, EqualQuestionsGiveEqualCsv) {
+  for (const std::string& question :
+       {"predict " + scenario_path("maskrcnn-p3dn"),
+        std::string(
+            "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 8B,1MiB")}) {
+    const std::string first = foreduce_says(question + " --no-cache --format csv").out;
+    EXPECT_EQ(first, foreduce_says(question + " --format csv").out);
+    EXPECT_EQ(first, foreduce_says(question + " --no-cost --format csv").out);
+    EXPECT_SAYS_NOT(first, "wall_seconds");
+  }
+}
+
 TEST(Format, CsvHasACellForEveryHeading) {
   const auto lines = lines_of(foreduce_says("list instances --format csv").out);
   for (const std::string& line : lines)

@@ -2,6 +2,8 @@
 // charts.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
@@ -121,6 +123,22 @@ TEST(Html, ChartsHaveTheNumbersOfTheReport) {
         (p.at("step_time_high_s").get<double>() / p.at("step_time_s").get<double>());
     EXPECT_TRUE(has(low, slowest)) << p.at("point");
   }
+}
+
+// Each of many algorithms had a chart of its own, and all but six had none.
+TEST(Html, AllAlgorithmsAreLinesOfOneChart) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  const std::string question = "compare --instance p4d.24xlarge --nodes 2 --sizes 1KiB,64MiB";
+  ASSERT_EQ(foreduce_says(question + " --html " + html.string()).status, 0);
+  const json page = page_of(html), report = json_of(question);
+  ASSERT_EQ(page.at("charts").size(), 1u);
+  std::set<std::string> asked, lines;
+  for (const json& p : report.at("points"))
+    if (!p.contains("error")) asked.insert(p.at("algorithm"));
+  for (const json& series : page.at("charts")[0].at("series")) lines.insert(series.at("name"));
+  EXPECT_GT(asked.size(), 8u);
+  for (const std::string& name : asked) EXPECT_TRUE(lines.contains(name)) << name;
 }
 
 TEST(Html, BarsAddUpToTheStep) {

@@ -1,5 +1,8 @@
 // Tables of many axes, and machines that say little: the answer is there all the same.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
@@ -46,6 +49,47 @@ allreduce: { algorithm: [nccl, smddp] }
   EXPECT_EQ(smddp, 4) << r.out;
 }
 
+// Each needed a scenario of its own.
+TEST(RecomputeAndFramework, AreAxes) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("ways.yaml", R"(
+workload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1, recompute: [none, selective, full], framework: [pytorch, megatron], sharding: zero3 }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+)")
+                               .string();
+  const auto points = json_of("predict " + file).at("points");
+  ASSERT_EQ(points.size(), 6u);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i]["framework"], i < 3 ? "pytorch" : "megatron");
+    EXPECT_EQ(points[i]["mfu_counts_scores"], i < 3 ? "all" : "causal half");
+    EXPECT_EQ(points[i]["recompute"], (std::array{"none", "selective", "full"})[i % 3]);
+    const std::string one = fmt::format(
+        "predict {} --set workload.recompute={} --set workload.framework={}", file,
+        points[i]["recompute"].get<std::string>(), points[i]["framework"].get<std::string>());
+    EXPECT_EQ(json_of(one).at("points").at(0)["step_time_s"], points[i]["step_time_s"]);
+  }
+  const Result table = foreduce_says("predict " + file);
+  EXPECT_SAYS(table.out, "framework  recompute");
+  EXPECT_SAYS(table.out, "On 2 nodes, zero3, megatron, recompute none, nccl is fastest");
+}
+
+// One rate would have been that of all ways.
+TEST(RecomputeAndFramework, AreNoAxesOfARateOfYourOwn) {
+  const TemporaryFolder folder;
+  for (const char* several : {"recompute: [no, full]", "framework: [pytorch, megatron]"}) {
+    const Result r = foreduce_says("predict " + folder
+                                                    .write("own.yaml", fmt::format(R"(
+workload: {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, samples_per_s: 2, {} }}
+cluster: {{ instance: p5.48xlarge, nodes: 2 }}
+)",
+                                                                                   several))
+                                                    .string());
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, "a rate of your own was measured in one way");
+  }
+}
+
 TEST(Memory, AboveNineTenthsIsTold) {
   const Result r = foreduce_says("predict " + scenario_path("llama2-7b-p4d-fsdp"));
   EXPECT_SAYS(r.out, "above 90 % of it");
@@ -71,6 +115,31 @@ nic: { count: 1, bandwidth: 100 Gbps, latency: 15 us }
   EXPECT_EQ(foreduce_says(asked + " --algorithm best").status, 0);
   const Result named = foreduce_says(asked + " --algorithm reduction-server");
   EXPECT_EQ(named.status, 2) << named.out;
+}
+
+// 400 GB/s where 400 Gb/s was meant made all-reduces eight times as fast without a word.
+TEST(AMachineFile, IsDoubtedWhereNoCardHasItsRate) {
+  const TemporaryFolder folder;
+  folder.write("mine.yaml",
+               "like: p5.48xlarge\ninstance: mine\nnic: { count: 8, bandwidth: 400 GB/s }\n");
+  const std::string file = folder
+                               .write("s.yaml", R"(
+workload: { model: bert-large, precision: bf16, batch_per_gpu: 8 }
+cluster: { instance: ./mine.yaml, nodes: [2, 4] }
+goal: { samples: 1 million }
+)")
+                               .string(),
+                    own = (folder.path() / "mine.yaml").string();
+  for (const std::string& question :
+       {"predict " + file, "plan " + file, "explain " + file + " --point 0 --no-changes",
+        "compare --instance " + own + " --nodes 2 --sizes 1MiB --algorithm ring",
+        "topology " + own}) {
+    const Result warned = foreduce_says(question + " 2>&1 >/dev/null");
+    EXPECT_EQ(warned.status, 0) << question << warned.out;
+    EXPECT_EQ(lines_of(warned.out).size(), 1u) << question << warned.out;
+    EXPECT_SAYS(warned.out, "warning: nic.bandwidth: 400 GB/s is 3.2 Tb/s a card");
+    EXPECT_SAYS(warned.out, "did you mean 400 Gb/s?");
+  }
 }
 
 }  // namespace

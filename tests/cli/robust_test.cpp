@@ -17,10 +17,6 @@ using namespace test;
 
 const std::string kProgram = FOREDUCE_PROGRAM;
 
-std::string words(const std::string& text) {
-  return std::regex_replace(text, std::regex("\\s+"), " ");
-}
-
 class Deep : public testing::TestWithParam<const char*> {};
 
 // Each overflowed the stack.

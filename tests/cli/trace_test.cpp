@@ -199,9 +199,25 @@ TEST(StepTraceFile, DrawingTellsOfEachBucketOnce) {
   EXPECT_EQ(by, buckets);
 }
 
+// A .pdf was written, with JSON in it.
+TEST(StepTraceFile, IsRefusedWithAnotherEnding) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "step.pdf").string();
+  const Result step =
+      foreduce_says("predict " + scenario_path("first-look") + " --point 2 --trace " + file);
+  EXPECT_EQ(step.status, 2);
+  EXPECT_SAYS(words(step.out), ".json or .json.gz, a trace for Perfetto, or .svg");
+  const Result collective =
+      foreduce_says("compare --instance p4d.24xlarge --sizes 1MiB --trace " + file);
+  EXPECT_EQ(collective.status, 2);
+  EXPECT_SAYS(words(collective.out), ".json or .json.gz");
+  EXPECT_SAYS_NOT(collective.out, ".svg");
+  EXPECT_FALSE(fs::exists(file));
+}
+
 TEST(StepTraceFile, NeedsOneExistingPoint) {
   const std::string question = "predict " + scenario_path("first-look");
-  const Result several = foreduce_says(question + " --trace /dev/null");
+  const Result several = foreduce_says(question + " --trace unwritten.json");
   EXPECT_EQ(several.status, 2);
   EXPECT_SAYS(several.out, "there are 8");
   EXPECT_SAYS(several.out, "--point");

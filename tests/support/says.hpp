@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <string>
 #include <string_view>
 
 namespace foreduce::test {
@@ -21,6 +23,15 @@ inline testing::AssertionResult says_not(const char* text_source, const char*,
   return testing::AssertionFailure()
          << "\"" << part << "\" is in " << text_source << ", which is:\n"
          << text;
+}
+
+/// A text as one line: every run of spaces and line ends is one space.
+inline std::string words(std::string_view text) {
+  std::string line;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c))) line += c;
+    else if (!line.empty() && line.back() != ' ') line += ' ';
+  return line;
 }
 
 }  // namespace foreduce::test

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "models/compute.hpp"
+#include "models/megatron.hpp"
 #include "models/memory.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
@@ -33,7 +34,10 @@ TEST(MegatronTime, AddsUpProductsAttentionAndTraffic) {
   EXPECT_NEAR(bf16.forward_backward.value, seconds(0.79 * 989e12), 1e-4);
   EXPECT_NEAR(fp8.forward_backward.value, seconds(0.69 * 1978e12), 1e-4);
   EXPECT_NEAR(in(Precision::fp8, 4).forward_backward / fp8.forward_backward, 4, 1e-9);
-  EXPECT_SAYS(fp8.source, "estimate for Megatron with Transformer Engine, 41 % of ");
+  EXPECT_SAYS(fp8.source, "estimate for Megatron with Transformer Engine, 36 % of ");
+  EXPECT_NEAR(counted_by_megatron(llama, sample), 1 - scores / 2 / (6 * (blocks + root) + scores),
+              1e-4)
+      << "the causal half of scores";
   EXPECT_DOUBLE_EQ(fp8.within.slower, training_constants().megatron.within.slower);
   const ComputeTime a100 =
       compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::bf16, sample, 1});

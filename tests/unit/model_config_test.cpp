@@ -2,6 +2,7 @@
 // and what is wrong with a description.
 #include "models/model_config.hpp"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "models/tensors.hpp"
 #include "models/units.hpp"
 #include "scenarios/report/written_files.hpp"
+#include "scenarios/sweep/cases.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
@@ -62,6 +64,11 @@ TEST_P(PublishedConfig, IsWrittenAsAWorkloadFileThatLoads) {
   EXPECT_EQ(read.variants.at(0).sample, made.variants.at(0).sample);
   EXPECT_NEAR(read.variants.at(0).train_gflop / made.variants.at(0).train_gflop, 1, 1e-9);
   EXPECT_EQ(read.name, made.name);
+  const Scenario scenario = parse_scenario(
+      "s.yaml", fmt::format("workload: {{ model: ./own.yaml, batch_per_gpu: 1, sample: {} }}\n"
+                            "cluster: {{ instance: p5.48xlarge, nodes: 1 }}\n",
+                            made.variants.at(0).sample));
+  EXPECT_EQ(sample_of(scenario, read), made.variants.at(0).sample);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -268,6 +275,59 @@ TEST(ModelConfig, TakesTheModelsContextUpToALimit) {
                    2 * sample("mistral-7b", 8192).train_gflop);
   EXPECT_SAYS(error_of([&] { sample("gpt2", 2048); }),
               "n_positions: the model has 1024 positions, and --sequence asks for 2048");
+}
+
+// Of Qwen's models that see, text_config has another name than the language model has alone.
+TEST(ModelConfig, ReadsTheLanguageModelOfOneThatSees) {
+  const auto nested = [](const char* name, const char* type) {
+    nlohmann::json text = nlohmann::json::parse(read_text(published(name)));
+    text.erase("architectures");
+    text["model_type"] = type;
+    const nlohmann::json whole = {{"model_type", "that_sees"},
+                                  {"architectures", {"ThatSeesForConditionalGeneration"}},
+                                  {"text_config", text},
+                                  {"vision_config", {{"depth", 32}}}};
+    const TemporaryFolder folder;
+    return workload_from_config(folder.write("config.json", whole.dump()), {});
+  };
+  for (const auto& [name, type] : {std::pair("qwen2-7b", "qwen2_5_vl_text"),
+                                   {"qwen3-8b", "qwen3_vl_text"},
+                                   {"qwen3-30b-a3b", "qwen3_vl_moe_text"},
+                                   {"mistral-7b", "mistral"}}) {
+    const DescribedModel model = nested(name, type);
+    EXPECT_EQ(model.workload.elements(),
+              workload_from_config(published(name), {}).workload.elements())
+        << type;
+    EXPECT_SAYS(fmt::format("{}", fmt::join(model.notes, " ")), "Only text_config is read");
+  }
+  const DescribedModel beside =
+      changed("qwen2-7b", {{"model_type", "qwen2_5_vl"},
+                           {"architectures", {"Qwen2_5_VLForConditionalGeneration"}},
+                           {"vision_config", {{"depth", 32}}}});
+  EXPECT_EQ(beside.workload.elements(),
+            workload_from_config(published("qwen2-7b"), {}).workload.elements());
+}
+
+TEST(ModelConfig, SaysWhichPartLeavesOutAKey) {
+  const TemporaryFolder folder;
+  const nlohmann::json llava = {{"model_type", "llava"},
+                                {"architectures", {"LlavaForConditionalGeneration"}},
+                                {"text_config", {{"model_type", "llama"}, {"vocab_size", 32064}}}};
+  const std::string error =
+      error_of([&] { workload_from_config(folder.write("config.json", llava.dump()), {}); });
+  EXPECT_SAYS(error, "text_config.hidden_size: this key is missing");
+  EXPECT_SAYS(error, "config.json of the language model itself");
+}
+
+TEST(ModelConfig, RefusesADiffusersFileByItsName) {
+  const TemporaryFolder folder;
+  const nlohmann::json unet = {{"_class_name", "UNet2DConditionModel"},
+                               {"_diffusers_version", "0.30.0"},
+                               {"cross_attention_dim", 768}};
+  const std::string error =
+      error_of([&] { workload_from_config(folder.write("config.json", unet.dump()), {}); });
+  EXPECT_SAYS(error, "this is a file of diffusers, of UNet2DConditionModel");
+  EXPECT_SAYS(error, "from-trace");
 }
 
 TEST(ModelConfig, NamesAnUnknownArchitectureAndTheNearest) {

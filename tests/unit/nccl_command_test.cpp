@@ -53,11 +53,17 @@ TEST(ParseNcclLog, CountsTheCardsThatASettingLists) {
     facts.settings["NCCL_IB_HCA"] = value;
     return facts.cards_listed();
   };
-  EXPECT_EQ(listed("mlx5_0"), 1);
-  EXPECT_EQ(listed("=mlx5_0:1,mlx5_10:1"), 2);
+  using Cards = NcclFacts::Cards;
+  EXPECT_EQ(listed("mlx5_0"), (Cards{1, true}));
+  EXPECT_EQ(listed("=mlx5_0:1,mlx5_10:1"), (Cards{2, true}));
+  EXPECT_EQ(listed("=mlx5_1"), (Cards{1, true}));
+  EXPECT_EQ(listed("mlx5_0,mlx5_1"), (Cards{2, false})) << "mlx5_10 to mlx5_19 begin so, too";
+  EXPECT_EQ(listed("mlx5_10,mlx5_10"), (Cards{1, true}));
+  EXPECT_EQ(listed("=mlx5_0:1,mlx5_0:2"), (Cards{2, true}));
+  EXPECT_EQ(listed("^=mlx5_2"), std::nullopt);
   const std::string eight =
       "mpirun -x NCCL_IB_HCA=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11 ./x";
-  EXPECT_EQ(listed(settings_of_command(eight).at("NCCL_IB_HCA").c_str()), 8);
+  EXPECT_EQ(listed(settings_of_command(eight).at("NCCL_IB_HCA").c_str()), (Cards{8, false}));
   EXPECT_EQ(listed("mlx5"), std::nullopt);     // all that begin so
   EXPECT_EQ(listed("^mlx5_2"), std::nullopt);  // all but this one
   EXPECT_EQ(NcclFacts{}.cards_listed(), std::nullopt);

@@ -251,6 +251,19 @@ TEST(PlanReport, TableLeavesOutBeatenClustersUnlessWide) {
   EXPECT_SAYS(render(report, View{.wide = true}), "beaten ");
 }
 
+// The answer named a cluster that had no row.
+TEST(PlanReport, TableHasTheRowThatIsRobustByEstimate) {
+  auto points = three();
+  for (Prediction& p : points) p.compute_measured = false;
+  points[1].interval.high = Seconds{0.4};  // 10 h at worst, where "beaten" takes 6.25
+  const Json report = report_of(plan_scenario(8 * kHour, {}), points);
+  EXPECT_EQ(report["robust_by_estimate"], 2);
+  const std::string table = words(render(report, View{}));
+  EXPECT_SAYS(table, "By the estimates, 2 x beaten, ring reaches the goal even at the slow end");
+  EXPECT_SAYS(table, " robust? ");
+  EXPECT_SAYS_NOT(table, "both slower and dearer");
+}
+
 TEST(PlanReport, NamesNearestClustersWhereNoneReachesGoal) {
   const std::string table = render(report_of(plan_scenario(kHour, {}), three()), View{});
   EXPECT_SAYS(table, "No cluster reaches the goal.");
@@ -295,6 +308,21 @@ TEST(PlanReport, PictureHasOneDotPerCluster) {
   std::size_t dots = 0;
   for (std::size_t at = 0; (at = svg.find("r=\"3.5\"", at)) != std::string::npos; ++at) ++dots;
   EXPECT_EQ(dots, 3u);
+}
+
+// 504 and 512 of 72 GPUs with 7 each are both 504: two equal rows.
+TEST(Plan, HasOneRowForGlobalBatchesThatComeToOne) {
+  auto points = three();
+  points[1] = points[2] = points[0];
+  points[0].asked_global_batch = 504;
+  points[2].asked_global_batch = 520;
+  const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
+  ASSERT_EQ(plan.all.size(), 1u);
+  EXPECT_EQ(plan.all[0].at, 1u) << "the one that is as it was asked for";
+  const std::int64_t step = 8 * points[0].sharding.data_parallel();
+  EXPECT_EQ(plan.same_batches, (std::vector<SameBatch>{{504, step}, {520, step}}));
+  EXPECT_SAYS(words(render(report_of(plan_scenario({}, {}), points), View{})),
+              "A step of 504 or 520 samples cannot be cut so on every cluster");
 }
 
 // A thousand samples of a cluster that takes 4,096 at a time cost a step.

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 #include "tests/support/errors.hpp"
@@ -49,6 +52,27 @@ TEST(RankList, CountsHostsByGpusWhereNamesAreAlike) {
   EXPECT_EQ(listed(all_of(16), [](int) { return ""; }).hosts, 2) << "taken out";
   EXPECT_EQ(listed(all_of(8), [](int) { return "host"; }).hosts, 1);
   EXPECT_EQ(listed(all_of(8), [](int) { return ""; }).hosts, 0) << "nothing tells";
+}
+
+// Two ranks on one GPU measured nothing of the network, and were taken for two hosts.
+TEST(RankList, SaysThatRanksShareAGpu) {
+  EXPECT_EQ(listed(all_of(16), [](int r) { return r < 8 ? "a" : "b"; }).same_gpu, "");
+  std::string text;
+  for (const int device : {0, 1, 1, 2})
+    text += fmt::format("#  Rank  {} Group  0 Pid 9 on a device  {} [0x{}0] NVIDIA H100\n",
+                        std::count(text.begin(), text.end(), '#'), device, device + 1);
+  NcclLog log = parse_nccl_log("x.log", text + kTableOf16);
+  EXPECT_EQ(log.tables.at(0).same_gpu, "ranks 1 and 2 are both on device 1[0x20] of a");
+  NcclLog alike;
+  alike.file = "alike.log";
+  alike.tables.push_back(listed(all_of(16), [](int) { return "host"; }));
+  const auto remarks = cluster_of_log(alike, alike.tables[0], "", 0).remarks;
+  const bool told = std::any_of(remarks.begin(), remarks.end(), [](const Remark& r) {
+    const auto* const same = std::get_if<remark::SameGpu>(&r);
+    return same && same->hosts == 2 &&
+           remark_words(r).find("taken for 2 hosts") != std::string::npos;
+  });
+  EXPECT_TRUE(told);
 }
 
 // Processes that see one GPU each call it device 0; its bus address is another.

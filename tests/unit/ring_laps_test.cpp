@@ -42,14 +42,14 @@ bool same_as_all_laps(const CollectiveCall& call, const SimOptions& options) {
   return true;
 }
 
-constexpr Collective kWithLaps[] = {Collective::all_reduce, Collective::reduce_scatter,
-                                    Collective::all_gather};
+constexpr Collective kRingCollectives[] = {Collective::all_reduce, Collective::reduce_scatter,
+                                           Collective::all_gather};
 
 /// On links as their data sheets say, with one segment and with more, at odd numbers of nodes too.
 TEST(RingLaps, GiveTheTimeOfAllLaps) {
   int alike = 0;
   for (const char* instance : {"p3.16xlarge", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
-    for (const Collective collective : kWithLaps)
+    for (const Collective collective : kRingCollectives)
       for (const auto& [segments, together] : {std::pair(1, 0), {5, 0}, {5, 2}}) {
         SCOPED_TRACE(testing::Message() << instance << ", " << name_of(collective) << ", "
                                         << segments << " segments, " << together << " together");

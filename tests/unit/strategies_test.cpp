@@ -143,13 +143,15 @@ TEST(ShardingKeys, WithoutEffectAreTold) {
 
 TEST(ShardingKeys, RecomputeSaysHowMuch) {
   const auto how = [](const std::string& word) {
-    return recompute_of(*scenario("recompute: " + word).workload);
+    return recomputes_of(*scenario("recompute: " + word).workload).front();
   };
   EXPECT_EQ(how("no"), Recompute::none);
   EXPECT_EQ(how("false"), Recompute::none);
   EXPECT_EQ(how("yes"), Recompute::full);
   EXPECT_EQ(how("full"), Recompute::full);
   EXPECT_EQ(how("selective"), Recompute::selective);
+  EXPECT_EQ(recomputes_of(*scenario("recompute: [none, selective, full, yes, no]").workload),
+            (std::vector{Recompute::none, Recompute::selective, Recompute::full}));
 }
 
 }  // namespace

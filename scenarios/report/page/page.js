@@ -64,17 +64,48 @@ function scale(axis, values, narrow) {
   return options;
 }
 
+// Lines of one colour differ in their dashes and marks.
+const colours = 8, dashes = [[], [7, 3], [2, 3]], marks = ["circle", "triangle", "rect"];
+
+// Names at the ends of lines, in charts of more lines than there are colours. Names that would cover each other are moved apart.
+const endNames = {
+  id: "endNames",
+  afterDatasetsDraw(chart) {
+    if (!chart.options.endNames) return;
+    const ends = chart.data.datasets.flatMap((set, i) => {
+      const points = chart.getDatasetMeta(i).data, last = points[points.length - 1];
+      return set.band || !last || !chart.isDatasetVisible(i) ? [] : [{name: set.series, colour: set.borderColor, x: last.x, y: last.y, at: last.y}];
+    }).sort((a, b) => a.y - b.y);
+    const height = 13, {top, bottom, right} = chart.chartArea, context = chart.ctx;
+    ends.forEach((end, i) => { end.at = Math.max(end.at, i > 0 ? ends[i - 1].at + height : top); });
+    for (let i = ends.length - 1; i >= 0; --i) ends[i].at = Math.min(ends[i].at, i + 1 < ends.length ? ends[i + 1].at - height : bottom);
+    context.save();
+    context.font = "11px " + Chart.defaults.font.family;
+    context.textBaseline = "middle";
+    for (const end of ends) {
+      context.strokeStyle = context.fillStyle = end.colour;
+      context.beginPath();
+      context.moveTo(end.x + 4, end.y);
+      context.lineTo(right + 16, end.at);
+      context.stroke();
+      context.fillText(end.name, right + 19, end.at);
+    }
+    context.restore();
+  }
+};
+
 // A series as Chart.js draws it: a line or dots, and below them the band as two more lines with what is between them filled.
-function datasets(series, next, withDots) {
+function datasets(series, next, withDots, withBands) {
   const guide = series.mark === "guide" || series.mark === "dashed";
-  const colour = guide ? style("--muted") : style("--c" + (series.colour === undefined ? next : series.colour) % 8);
+  const number = series.colour === undefined ? next : series.colour, round = Math.floor(number / colours) % dashes.length;
+  const colour = guide ? style("--muted") : style("--c" + number % colours);
   const common = {
     label: series.name, series: series.name, borderColor: colour, backgroundColor: colour, borderWidth: guide ? 1.5 : 2, clip: 8,
-    borderDash: series.mark === "dashed" ? [6, 4] : [], showLine: series.mark !== "dots", tension: 0,
-    pointRadius: series.mark === "dots" ? 4 : guide || withDots ? 0 : 3, pointHoverRadius: guide ? 0 : 6, pointStyle: guide ? "line" : "circle"
+    borderDash: series.mark === "dashed" ? [6, 4] : guide ? [] : dashes[round], showLine: series.mark !== "dots", tension: 0,
+    pointRadius: series.mark === "dots" ? 4 : guide || withDots ? 0 : 3, pointHoverRadius: guide ? 0 : 6, pointStyle: guide ? "line" : marks[round]
   };
   const made = [{...common, data: series.points, order: series.mark === "dots" ? -1 : 0}];
-  if (!series.points.some(p => p.high > p.low)) return made;
+  if (!withBands || !series.points.some(p => p.high > p.low)) return made;
   const edge = key => ({
     label: series.name, series: series.name, band: true, data: series.points.map(p => ({x: p.x, y: p[key] === undefined ? p.y : p[key]})),
     borderColor: faded(colour, 0.35), borderWidth: 1, pointRadius: 0, pointHoverRadius: 0, showLine: true, order: 1
@@ -95,9 +126,10 @@ function legend(position) {
 
 function curves(chart, narrow) {
   let next = 0;
-  const withDots = chart.series.some(s => s.mark === "dots");
+  const withDots = chart.series.some(s => s.mark === "dots"), lines = chart.series.filter(s => s.mark !== "guide" && s.mark !== "dashed");
+  const many = lines.length > colours;
   const sets = chart.series.flatMap(s => {
-    const made = datasets(s, next, withDots);
+    const made = datasets(s, next, withDots, !many);
     if (s.mark !== "guide" && s.mark !== "dashed") ++next;
     return made;
   });
@@ -105,8 +137,9 @@ function curves(chart, narrow) {
   const xs = sets.flatMap(s => s.data.map(p => p.x)), ys = sets.flatMap(s => s.data.map(p => p.y));
   const x = format(chart.x), y = format(chart.y);
   return {
-    type: "scatter", data: {datasets: sets},
+    type: "scatter", data: {datasets: sets}, plugins: [endNames],
     options: {
+      endNames: many && !narrow, layout: {padding: {right: many && !narrow ? 150 : 0}},
       interaction: {mode: "nearest", intersect: false},
       scales: {x: scale(chart.x, xs, narrow), y: scale(chart.y, ys, false)},
       plugins: {
@@ -158,6 +191,7 @@ function draw() {
     const canvas = document.getElementById("chart-" + i), narrow = canvas.parentElement.clientWidth < 560;
     const config = chart.bars ? bars(chart, narrow) : curves(chart, narrow);
     if (chart.bars) canvas.parentElement.style.height = 7 + chart.bars.length * 1.9 + "rem";
+    if (config.options.endNames) canvas.parentElement.style.height = "30rem";
     Object.assign(config.options, {animation: false, responsive: true, maintainAspectRatio: false});
     return new Chart(canvas, config);
   });
