@@ -28,6 +28,10 @@ struct RunWords {
             ? "whose times they are, of several that have such GPUs"
             : fmt::format("for it is faster than {} with such GPUs can be", r.guessed));
   }
+  std::string operator()(const remark::NormalAs& r) const {
+    return fmt::format("as {} x {} these times are normal: check again with --instance {}", r.nodes,
+                       r.instance, r.instance);
+  }
   std::string operator()(const remark::AskedProfile& r) const {
     std::string doubt;
     if (!r.library.starts_with("NCCL"))

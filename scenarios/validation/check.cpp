@@ -94,6 +94,14 @@ void try_other_machines(CheckedTable& one, const AskedTable& asked, CheckQuestio
   one.remarks.insert(one.remarks.begin(), fitting);
 }
 
+/// Where the times are not those of the machine that was asked for: says as which they are normal.
+void name_other_machine(CheckedTable& one, const AskedTable& asked, CheckQuestion question) {
+  question.instance.clear();
+  const auto best = best_fit(asked, question, one.nodes, one.ranks / one.nodes, one.instance);
+  if (best && best->normal)
+    one.remarks.insert(one.remarks.begin(), remark::NormalAs{best->instance, one.nodes});
+}
+
 /// Where several machines have such GPUs: as the one whose times it has. Throws what is asked then
 /// where it is normal for none.
 CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
@@ -158,8 +166,10 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
       if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
         try_other_nodes(one, asked, question);
       if (one.nodes > 1 && question.against != HealthyFrom::log && !question.profile &&
-          outruns_machine(one) && only_gpu_tells_machine(t.facts, question))
-        try_other_machines(one, asked, question);
+          !t.gpu.empty() && outruns_machine(one)) {
+        if (only_gpu_tells_machine(t.facts, question)) try_other_machines(one, asked, question);
+        else if (!question.instance.empty()) name_other_machine(one, asked, question);
+      }
     }
   share_machine(checked, all, question);
   if (log.tables.empty()) return checked;  // a run that failed is all there is

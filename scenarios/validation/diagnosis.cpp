@@ -86,6 +86,9 @@ class Diagnosis {
   /// Wrong sums, a run that ended early, and times in place.
   void judge_run();
   std::vector<Setup> suspects_left() const;
+  /// By how much small sizes, which alone can tell it from bandwidth, take longer where most of
+  /// them are slow: the middle one's seconds. 0 where they are not.
+  double slow_small_sizes() const;
   /// Whether the log says what is wrong and the times agree, although they are in their intervals.
   bool shown_by_log(const std::vector<Setup>& all);
   void remark_on_harmless(const std::vector<Setup>& all);
@@ -279,15 +282,23 @@ void Diagnosis::judge_run() {
   }
 }
 
+double Diagnosis::slow_small_sizes() const {
+  std::vector<double> more;
+  std::size_t slow = 0;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    if (sizes_[i] > CheckLimits::latency_below) continue;
+    more.push_back(measured_[i] - healthy_[i].time);
+    slow += measured_[i] > healthy_[i].high;
+  }
+  if (sizes_.size() < 3 || more.empty() || 2 * slow < more.size()) return 0;
+  std::nth_element(more.begin(), more.begin() + std::ssize(more) / 2, more.end());
+  return more[more.size() / 2];
+}
+
 std::vector<Setup> Diagnosis::suspects_left() const {
   std::vector<Setup> all =
       suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes);
-  // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell
-  // it from bandwidth.
-  const auto least =
-      static_cast<std::size_t>(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
-  const double more = measured_[least] - healthy_[least].time;
-  if (sizes_.size() >= 3 && sizes_[least] <= 65536 && measured_[least] > healthy_[least].high)
+  if (const double more = slow_small_sizes(); more > 0)
     all.push_back(latency_floor(collective_, cluster_.machine, profile_, Seconds{more}));
   std::erase_if(all, [&](const Setup& s) { return contradicted(table_.facts, s); });
   for (Setup& s : all) s.evidence = evidence_for(table_.facts, s, cluster_.machine);

@@ -160,6 +160,11 @@ struct FittingMachine {
   std::string guessed;  ///< that the GPU's name suggested, and for which they are too fast; "":
                         ///< several have such GPUs
 };
+/// As the machine that was asked for it is faster than can be, and as this one normal.
+struct NormalAs {
+  std::string instance;
+  int nodes;
+};
 /// By whose profile it is judged, because that was asked for.
 struct AskedProfile {
   std::string name, library;
@@ -360,17 +365,19 @@ struct LeftOut {
   std::string file, collective;
 };
 }  // namespace remark
-using Remark = std::variant<
-    remark::GuessedInstance, remark::FittingMachine, remark::TimedBy, remark::WideInterval,
-    remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
-    remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced, remark::Unexplained,
-    remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum,
-    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
-    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
-    remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
-    remark::FailedChecks, remark::LargeError, remark::LargestLeftOut, remark::EndedEarly,
-    remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards,
-    remark::OutsideEc2, remark::SideBySide, remark::AskedProfile, remark::SameGpu,
-    remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::OtherPlugin, remark::Warned>;
+using Remark =
+    std::variant<remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
+                 remark::WideInterval, remark::PredictionAlone, remark::ColdStart, remark::FirstUse,
+                 remark::EarlyChange, remark::Impossible, remark::Settings, remark::Harmless,
+                 remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
+                 remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
+                 remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
+                 remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
+                 remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
+                 remark::WrongElements, remark::FailedChecks, remark::LargeError,
+                 remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
+                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+                 remark::SideBySide, remark::AskedProfile, remark::SameGpu, remark::GpusInUse,
+                 remark::LogNote, remark::LeftOut, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

@@ -281,6 +281,16 @@ TEST(Check, TellsSlowFloorFromLostRail) {
   EXPECT_TRUE(causes_of(t).starts_with("the latency floor is too high")) << causes_of(t);
 }
 
+// The band of 8 B is wide, and most other small sizes are slow: one row alone told the floor
+// before.
+TEST(CheckCauses, FloorNeedsMostSmallSizesAndNotTheSmallest) {
+  NcclLog log = changed([](double bytes, double time, double floor) {
+    return bytes <= 8 ? time : time + 0.6 * floor;
+  });
+  const CheckedTable t = checked(log);
+  EXPECT_TRUE(causes_of(t).starts_with("the latency floor is too high")) << causes_of(t);
+}
+
 TEST(Check, FindsNoFloorInLargeSizesAlone) {
   NcclLog log = changed([](double, double time, double) { return 2.5 * time; });
   log.tables[0].rows.erase(log.tables[0].rows.begin(), log.tables[0].rows.end() - 4);

@@ -91,6 +91,14 @@ TEST(FirstGuesses, MemoryBelowTheProgramsOwnIsRefused) {
   EXPECT_SAYS(r.out, "at least --max-memory 64MiB");
 }
 
+TEST(FirstGuesses, InstanceThatALogIsNotOfIsCorrected) {
+  const Result r =
+      foreduce_says("check " + (source_folder() / "tests/logs/nebius_h100_ib_2n.txt").string() +
+                    " --instance p4d.24xlarge");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(r.out, "as 2 x hgx-h100-ib these times are normal");
+}
+
 // The share of the peak is that of the time beside it.
 TEST(Compute, SaysTheShareThatLaunchesLeave) {
   const TemporaryFolder folder;
