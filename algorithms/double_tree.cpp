@@ -51,7 +51,7 @@ const Registered entry{
      .uses_channels = true,
      .symmetry = [](const Plan&) { return Symmetry::mirror; },
      .channels_alike = true,
-     .steady_nodes = 128,
+     .steady_nodes = 256,
      .run = double_tree,
      .sends = sends,
      .steps = [](int n) { return find_algorithm("tree")->steps(n); },

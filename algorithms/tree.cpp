@@ -40,7 +40,7 @@ const Registered entry{
      .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009",
      .uses_channels = true,
      .channels_alike = true,
-     .steady_nodes = 128,
+     .steady_nodes = 256,
      .run = tree,
      .sends = sends,
      .steps =

@@ -351,8 +351,8 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   if (constexpr double kNoticeable = 0.9; reached < kNoticeable * share.value)
     time.source = with_remark(
         time.source,
-        fmt::format(" ({:.0f} % with launches and what else each micro-batch waits for)",
-                    reached * 100));
+        fmt::format(" ({:.{}f} % with launches and what else each micro-batch waits for)",
+                    reached * 100, reached < 0.095 ? 1 : 0));
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 

@@ -238,11 +238,14 @@ double parts_of_heads(const Workload& workload, double width, int tensor) {
 
 }  // namespace
 
-bool has_attention(const Workload& workload) {
-  const std::size_t width = usual_width(workload.tensors);
-  for (std::size_t i = 0; i < workload.tensors.size(); ++i)
-    if (keys_and_values_of(workload, i, width) > 0) return true;
-  return false;
+bool shrinks_images(const Workload& workload) {
+  std::vector<double> positions;
+  for (const Tensor& t : workload.tensors)
+    if (t.macs > 0) positions.push_back(t.macs / static_cast<double>(t.elements));
+  if (positions.empty()) return false;
+  std::sort(positions.begin(), positions.end());
+  constexpr double kShrunk = 3;  // ResNet-50's middle half of layers: 4
+  return positions[positions.size() * 3 / 4] >= kShrunk * positions[positions.size() / 4];
 }
 
 double keys_and_values(const Workload& workload, const std::string& sample, int batch, int tensor) {

@@ -60,8 +60,9 @@ double block_output(const Workload& workload, const std::string& sample, int bat
 double keys_and_values(const Workload& workload, const std::string& sample, int batch,
                        int tensor = 1);
 
-/// Whether a layer's name says that it makes keys or values, as in every kind of transformer.
-bool has_attention(const Workload& workload);
+/// Whether layers work on images of several sizes, as convolutions do that shrink them: a
+/// transformer's blocks are all of as many positions.
+bool shrinks_images(const Workload& workload);
 
 /// One GPU's memory at its fullest, which is at the end of the last forward pass.
 struct MemoryBy {

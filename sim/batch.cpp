@@ -23,9 +23,10 @@ namespace {
 /// on 37 p3dn. Half as many segments would often do, but not there: it would be 3.5 %.
 constexpr double kLeastError = 0.015;
 
-/// The error above which trees over many nodes are told from twice as many. An interval on so many
-/// nodes is ten times as wide.
-constexpr double kLevelsTolerance = 0.03;
+/// Of trees over many nodes: no estimated error is smaller, for on other numbers of nodes a level
+/// takes a few per cent more or less; and above the other one they are told from twice as many. An
+/// interval on so many nodes is several times as wide.
+constexpr double kLeastLevelsError = 0.03, kLevelsTolerance = 0.05;
 
 /// A simulation may take a millisecond: a child does so many, one after the other.
 constexpr std::size_t kTasksEach = 64;
@@ -168,7 +169,14 @@ std::vector<Batch::Derived> Batch::take_derived(std::vector<Pipeline>& waiting) 
 
 void Batch::ask_fewer_nodes(Derived& derived, std::vector<Pipeline>& waiting) {
   Question fewer = questions_[derived.number];
-  const FewerNodes clusters = with_fewer_nodes(*fewer.cluster, derived.halvings);
+  FewerNodes& clusters = fewer_nodes_[{fewer.cluster.get(), derived.halvings}];
+  if (!clusters[0]) {
+    clusters = with_fewer_nodes(*fewer.cluster, derived.halvings);
+    // A retry has two of these clusters in common with the one before.
+    if (const auto before = fewer_nodes_.find({fewer.cluster.get(), derived.halvings + 1});
+        before != fewer_nodes_.end())
+      std::copy_n(before->second.begin(), 2, clusters.begin() + 1);
+  }
   std::vector<Pipeline> asked;
   for (std::size_t i = 0; i < clusters.size(); ++i) {
     fewer.cluster = clusters[i];
@@ -209,7 +217,7 @@ bool Batch::combine(const Derived& derived) {
   ManyNodes many = on_many_nodes(results, derived.halvings);
   if (many.error > kLevelsTolerance) return false;
   out.known = out.ok = out.extrapolated = true;
-  out.extrapolation_error = std::max({kLeastError, error, many.error});
+  out.extrapolation_error = std::max({kLeastLevelsError, error, many.error});
   out.result = std::move(many.result);
   if (cache_->in_use())
     cache_->keep(cache_key(questions_[derived.number]),

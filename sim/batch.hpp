@@ -11,10 +11,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/nccl_schedule.hpp"
 #include "sim/collective.hpp"
+#include "sim/fewer_nodes.hpp"
 #include "sim/result_cache.hpp"
 
 namespace foreduce {
@@ -107,6 +109,7 @@ class Batch {
   void check_sums(std::vector<Pipeline>& waiting, Checked which, const BatchOptions& options);
 
   std::map<std::string, std::size_t> known_;
+  std::map<std::pair<const Cluster*, int>, FewerNodes> fewer_nodes_;  // by how often halved
   std::map<const void*, std::string> texts_;  // of clusters and profiles: hashes of what they hold
   std::optional<ResultCache> cache_;
   LongPipelines long_pipelines_ = LongPipelines::extrapolate;

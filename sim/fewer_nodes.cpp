@@ -41,7 +41,9 @@ ManyNodes on_many_nodes(const std::array<const CollectiveResult*, 3>& fewer, int
   CollectiveResult& result = many.result;
   const Seconds level = fewer[0]->time - fewer[1]->time, before = fewer[1]->time - fewer[2]->time;
   result.time += halvings * level;
-  many.error = halvings * std::abs((level - before).value) / result.time.value;
+  constexpr double kFurther = 1.5;
+  many.error = kFurther * halvings * std::abs((level - before).value) / result.time.value;
+  result.utilisations.clear();  // of other links
   for (const CollectiveResult* other : {fewer[1], fewer[2]}) {
     result.messages += other->messages;
     result.wall_seconds += other->wall_seconds;

@@ -29,8 +29,8 @@ struct ManyNodes {
 };
 
 /// From the results on with_fewer_nodes(): `halvings` levels more than the first of them has, each
-/// of which takes what the last one took. Levels differ by a few per cent, without a trend: the
-/// error is what they would add up to if all were as far from the last one as the one before it.
+/// of which takes what the last one took. The error is what they would add up to if each were half
+/// as far again from the last one as the one before it is.
 ManyNodes on_many_nodes(const std::array<const CollectiveResult*, 3>& fewer, int halvings);
 
 }  // namespace foreduce

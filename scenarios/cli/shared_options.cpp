@@ -333,10 +333,10 @@ void SimulationOptions::add_to(CLI::App& command) {
   command.add_flag(
       "--no-cache", no_cache_,
       "Simulate everything, whatever earlier runs have answered (see foreduce cache).");
-  command.add_flag(
-      "--full-pipelines", full_pipelines_,
-      "Simulate long pipelines and trees over more than 512 nodes in full instead of extrapolating "
-      "them.");
+  command.add_flag("--full-pipelines", full_pipelines_,
+                   "Simulate long pipelines, and trees over more than 1,024 nodes (NVLS's: 2,048), "
+                   "in full instead "
+                   "of extrapolating them.");
 }
 
 BatchOptions SimulationOptions::batch() const {

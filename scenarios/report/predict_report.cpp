@@ -193,14 +193,14 @@ std::string predict_answer(const Json& report, const View& view) {
     const Json& least = **std::max_element(
         those.begin(), those.end(),
         [&](const Json* a, const Json* b) { return samples_per_usd(*a) < samples_per_usd(*b); });
-    text +=
-        wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples{}.",
-                            place_of_point(points, cheapest), run_words(cheapest), price(cheapest),
-                            price(least) == price(cheapest)
-                                ? ""
-                                : fmt::format(", which is within 1 % of the ${} of {}",
-                                              price(least), run_words(least))),
-                view, 2);
+    text += wrapped(
+        fmt::format("Cheapest: {}, {}, at ${} per million samples{}.",
+                    place_of_point(points, cheapest), run_words(cheapest), price(cheapest),
+                    price(least) == price(cheapest)
+                        ? ""
+                        : fmt::format(", which is within 1 % of the ${} of {}, {}", price(least),
+                                      place_of_point(points, least), run_words(least))),
+        view, 2);
   }
   if (const std::size_t failed = points.size() - some.size(); failed > 0)
     text += fmt::format("{} of {} points {} no answer.\n", failed, points.size(),

@@ -40,6 +40,10 @@ void refuse_other_kinds(const YamlFile& file) {
   struct Kind {
     const char *key, *what, *named;
   };
+  for (const char* of_scenario : {"workload", "messages", "cluster"})
+    if (const YamlNode* part = file.root().find(of_scenario);
+        part && part->kind != YamlNode::Kind::scalar)  // a workload's file has its name there
+      return;
   for (const Kind& kind : {Kind{"tensors", "workload file", "workload: {{ model: ./{}, ... }}"},
                            {"transformer", "workload file", "workload: {{ model: ./{}, ... }}"},
                            {"variants", "workload file", "workload: {{ model: ./{}, ... }}"},

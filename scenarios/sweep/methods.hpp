@@ -26,19 +26,17 @@ enum class MethodKind : std::uint8_t {
 /// Times that differ by less than this share count as equal.
 inline constexpr double kTie = 0.01;
 
-/// The candidate with the highest `worth`; of those within kTie of it the first that NCCL runs,
+/// The candidate with the highest `worth`; of those within kTie of it the best that NCCL runs,
 /// since everybody has NCCL. `candidates` must not be empty.
 template <class Candidates, class Worth, class ByNccl>
 auto preferred(const Candidates& candidates, Worth worth, ByNccl by_nccl) {
-  const auto best =
-      std::max_element(candidates.begin(), candidates.end(),
-                       [&](const auto& a, const auto& b) { return worth(a) < worth(b); });
-  if (by_nccl(*best)) return best;
-  const double least = (1 - kTie) * worth(*best);
-  const auto tied = std::find_if(candidates.begin(), candidates.end(), [&](const auto& one) {
-    return by_nccl(one) && worth(one) >= least;
-  });
-  return tied == candidates.end() ? best : tied;
+  const auto less = [&](const auto& a, const auto& b) { return worth(a) < worth(b); };
+  const auto best = std::max_element(candidates.begin(), candidates.end(), less);
+  const auto nccls =
+      std::max_element(candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) {
+        return by_nccl(a) != by_nccl(b) ? by_nccl(b) : less(a, b);
+      });
+  return by_nccl(*nccls) && worth(*nccls) >= (1 - kTie) * worth(*best) ? nccls : best;
 }
 
 /// Sets of each point how many times as fast it is as NCCL for the same question; `time` is a

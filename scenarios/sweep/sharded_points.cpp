@@ -177,7 +177,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.sums = whole.sums;
   in.block_output = static_cast<std::size_t>(
       std::llround(block_output(workload, p.sample, p.batch_per_gpu) / plan.context));
-  if (plan.model_gpus() > 1 && tokens_of(p.sample) == 0 && !has_attention(workload))
+  if ((plan.tensor > 1 || plan.stages > 1) && tokens_of(p.sample) == 0 && shrinks_images(workload))
     throw key_error(
         plan.tensor > 1 ? "tensor_parallel" : "pipeline",
         fmt::format("{} is no transformer, whose equal blocks are what tensor_parallel and "

@@ -34,7 +34,8 @@ inline const OneOf kPrecision = [] {
                        {"float8", "did you mean 'fp8'?"}};
   return precisions;
 }();
-inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
+inline const OneOf kGradient{
+    "precision", {"fp16", "bf16", "fp32"}, false, OneOf::Or::nothing, kPrecision.others};
 
 template <class Fields>
 void describe(Fields& f, UserRate& m) {
@@ -222,6 +223,8 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'framework'? e.g. framework: megatron");
   r.hint({"seq_len", "seq_length", "sequence", "sequence_length"},
          "did you mean 'sample'? e.g. sample: 4096 tokens");
+  r.hint({"reduce_dtype", "grad_dtype", "gradient_dtype"},
+         "did you mean 'gradient'? e.g. gradient: bf16");
   r.hint({"dtype", "amp", "mixed_precision", "torch_dtype"},
          "did you mean 'precision'? e.g. precision: bf16");
   r.hint({"activation_checkpointing", "gradient_checkpointing", "ac", "checkpointing"},

@@ -43,13 +43,21 @@ void RankList::add(int rank, Rank r) {
     conflicting_hosts_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, r.host);
 }
 
+namespace {
+/// Whether the device's name tells GPUs apart. Old versions print the bus alone, which is 0 for all
+/// where each GPU has a PCI domain of its own (Azure).
+bool names_one_gpu(const std::string& device) {
+  return !device.empty() && !device.ends_with("[0x00]");
+}
+}  // namespace
+
 int RankList::hosts() const {
   std::set<std::string> names;
   std::map<std::pair<std::string, std::string>, int> on_device;
   int most = 0;
   for (const auto& [rank, r] : ranks_) {
     names.insert(r.host);
-    if (!r.device.empty()) most = std::max(most, ++on_device[{r.host, r.device}]);
+    if (names_one_gpu(r.device)) most = std::max(most, ++on_device[{r.host, r.device}]);
   }
   // A GPU that is there twice is on two hosts whose names were made the same.
   if (names.size() == 1 && most > 1) return most;
@@ -59,7 +67,7 @@ int RankList::hosts() const {
 std::string RankList::same_gpu() const {
   std::map<std::pair<std::string, std::string>, int> on_device;
   for (const auto& [rank, r] : ranks_) {
-    if (r.device.empty()) continue;
+    if (!names_one_gpu(r.device)) continue;
     const auto [at, is_new] = on_device.try_emplace({r.host, r.device}, rank);
     if (!is_new)
       return fmt::format("ranks {} and {} are both on device {}{}", at->second, rank, r.device,

@@ -53,22 +53,22 @@ TEST_P(TreesOverManyNodes, TakeWhatFewerNodesTellWithinTheirError) {
                 whole = answer_to(question, LongPipelines::simulate_whole);
   ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
   EXPECT_TRUE(told.extrapolated);
-  EXPECT_LE(told.extrapolation_error, 0.03);
+  EXPECT_LE(told.extrapolation_error, 0.05);
   EXPECT_LE(std::abs(told.result.time / whole.result.time - 1), told.extrapolation_error);
   EXPECT_LT(told.result.messages, whole.result.messages);
-  // Each link carries what it carries on fewer nodes, and the time is that of many.
+  // A link carries on many nodes what it carries on fewer, in another time.
   ASSERT_FALSE(told.result.loads.empty());
-  for (const LinkLoad& load : told.result.loads)
-    EXPECT_LE(load.utilisation * (1 - told.extrapolation_error), 1);
+  EXPECT_NEAR(told.result.loads[0].utilisation / whole.result.loads[0].utilisation, 1,
+              2 * told.extrapolation_error);
   EXPECT_EQ(told.result.bottleneck, whole.result.bottleneck);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     AllTrees, TreesOverManyNodes,
-    testing::Values(ManyNodesCase{"double-tree", "p5.48xlarge", 600, 65536},
-                    ManyNodesCase{"double-tree", "p5.48xlarge", 1024, 1 << 22},
-                    ManyNodesCase{"double-tree", "p4d.24xlarge", 777, 1 << 25},
-                    ManyNodesCase{"tree", "p5.48xlarge", 513, 1 << 20},
+    testing::Values(ManyNodesCase{"double-tree", "p5.48xlarge", 1100, 65536},
+                    ManyNodesCase{"double-tree", "p5.48xlarge", 2048, 1 << 20},
+                    ManyNodesCase{"double-tree", "p4d.24xlarge", 1555, 1 << 22},
+                    ManyNodesCase{"tree", "p3.2xlarge", 1234, 1 << 20},
                     ManyNodesCase{"tree", "g5.48xlarge", 1500, 1 << 20},
                     ManyNodesCase{"tree", "g4dn.8xlarge-tcp", 3000, 1 << 24},
                     ManyNodesCase{"nvls-tree", "p5.48xlarge", 2100, 1 << 24},
@@ -85,8 +85,8 @@ TEST(FewerNodes, AreNotAskedWhereTheyWouldNotTell) {
   const auto times = [](const Question& q) {
     return halvings({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count});
   };
-  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 512, 65536})), 0);
-  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 513, 65536})), 2);
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1024, 65536})), 0);
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1025, 65536})), 2);
   EXPECT_EQ(times(question_of({"nvls-tree", "p5.48xlarge", 2048, 65536})), 0);
   EXPECT_EQ(times(question_of({"ring", "p5.48xlarge", 8192, 65536})), 0);
   EXPECT_EQ(times(question_of({"recursive-doubling", "p5.48xlarge", 8192, 65536})), 0);
@@ -109,7 +109,7 @@ TEST(FewerNodes, ErrorGrowsWithWhatLevelsDifferBy) {
   smallest.time = Seconds{1.1};
   const ManyNodes many = on_many_nodes({&largest, &middle, &smallest}, 6);
   EXPECT_NEAR(many.result.time.value, 3.2 + 6 * 1.1, 1e-12);
-  EXPECT_NEAR(many.error, 6 * 0.1 / 9.8, 1e-12);
+  EXPECT_NEAR(many.error, 1.5 * 6 * 0.1 / 9.8, 1e-12);
 }
 
 }  // namespace
