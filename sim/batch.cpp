@@ -185,7 +185,8 @@ void Batch::ask_fewer_nodes(Derived& derived, std::vector<Pipeline>& waiting) {
   }
   outcomes_.resize(questions_.size());
   take_cached(asked);
-  for (Pipeline& p : asked) waiting.push_back(std::move(p));
+  for (Pipeline& p : asked)
+    if (!outcomes_[p.number].known) waiting.push_back(std::move(p));
 }
 
 /// Answers the questions whose fewer nodes are known, or asks for more nodes.
