@@ -350,10 +350,6 @@ BatchOptions SimulationOptions::batch() const {
        options.max_memory.value <= 0))
     throw input_error("--max-memory: " + (why.empty() ? "it must be more than zero" : why),
                       "e.g. --max-memory 8GiB");
-  if (constexpr Bytes kItself{64.0 * 1024 * 1024};
-      !max_memory_.empty() && options.max_memory < kItself)
-    throw input_error("--max-memory: the program itself takes some 50 MiB",
-                      "at least --max-memory 64MiB");
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   options.progress = progress_of("simulations");
