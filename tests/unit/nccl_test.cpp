@@ -32,19 +32,18 @@ TEST(NcclChoice, CanRunWhereItIsMade) {
   for (const std::string& name : catalogue.names()) {
     const Machine machine = catalogue.load(name);
     if (machine.cpu_only()) continue;
+    const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(machine));
     for (const int gpus : {1, 2, machine.gpus()})
       for (const int nodes : {1, 2, 3, 8}) {
         if (gpus * nodes < 2 || gpus > machine.gpus()) continue;
         const Cluster cluster =
             cluster_of(std::make_shared<const Machine>(machine.with_gpus(gpus)), nodes);
-        const Profile profile = Profiles().nearest_to(machine);
         const Layout layout = rank_layout(cluster);
         for (const Collective collective :
              {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
           for (double bytes = 8; bytes < 1e11; bytes *= 8) {
             const NcclChoice c =
-                nccl_choice({cluster, layout, std::make_shared<const Profile>(profile)},
-                            Bytes{bytes}, {}, collective);
+                nccl_choice({cluster, layout, profile}, Bytes{bytes}, {}, collective);
             EXPECT_EQ(
                 unsupported_reason(*find_algorithm(to_text(c.algorithm), collective), layout, {}),
                 std::nullopt)
