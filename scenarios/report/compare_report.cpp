@@ -416,7 +416,7 @@ Document render_compare(const Json& report, const View& view) {
   document.lines(Role::answer, compare_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
                      falls_lines(points, view) + notes.text(view, table) +
-                     exact_bound_line(points, view) +
+                     exact_bound_line(points, view) + extrapolation_line(points, view) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(

@@ -289,17 +289,15 @@ std::string predict_notes(const Json& points, const View& view) {
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
         "sends fp32, which is the default.",
         view, 2);
+  text += extrapolation_line(points, view);
   return text + wrapped(fmt::format("Profile: {}.", fmt::join(profiles, ", ")), view, 2);
 }
 
 std::string explanations(const Json& report, const View& view) {
   std::set<std::string> sources;
-  double error = 0;
-  for (const Json* p : answered(report.at("points"))) {
+  for (const Json* p : answered(report.at("points")))
     sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(*p, "model"),
                                text_or(*p, "instance"), text_or(*p, "compute_source")));
-    error = std::max(error, number_or(*p, "extrapolation_error", 0));
-  }
   std::string text;
   for (const char* line : {"Efficiency is the throughput over that of as many GPUs that each train "
                            "alone, without waiting or communication. vs 1 node compares with as "
@@ -317,12 +315,6 @@ std::string explanations(const Json& report, const View& view) {
                            "bound."})
     text += wrapped(line, view, 2);
   for (const std::string& source : sources) text += wrapped(source, view, 2);
-  if (error > 0)
-    text +=
-        wrapped(fmt::format("Long pipelines are extrapolated from their steady state, and trees "
-                            "over many nodes from fewer; the largest estimated error is {}.",
-                            percent(error, 2)),
-                view, 2);
   return text + wrapped(engine_line(report), view, 2);
 }
 

@@ -313,4 +313,16 @@ std::string engine_line(const Json& report) {
          "is the profile's.";
 }
 
+std::string extrapolation_line(const Json& points, const View& view) {
+  const double least = view.explain ? 0 : 0.02;
+  double error = 0;
+  for (const Json& p : points) error = std::max(error, number_or(p, "extrapolation_error", 0));
+  if (error <= 0 || error < least) return "";
+  return wrapped(fmt::format("Long pipelines are extrapolated from their steady state, and trees "
+                             "over many nodes from fewer; the largest estimated error, {}, is in "
+                             "the interval. --full-pipelines simulates all.",
+                             percent(error, 2)),
+                 view, 2);
+}
+
 }  // namespace foreduce

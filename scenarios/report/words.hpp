@@ -105,6 +105,9 @@ std::string cut_errors_lines(const Table& table, const View& view);
 std::string unused_line(const Json& report);
 /// How SimGrid was set, for --explain.
 std::string engine_line(const Json& report);
+/// The largest error of what was extrapolated, which is a part of the interval. With --explain
+/// always, else only where it matters.
+std::string extrapolation_line(const Json& points, const View& view);
 
 // Renderers, one a kind of report. CSV is a document of one text.
 Document render_predict(const Json& report, const View& view);

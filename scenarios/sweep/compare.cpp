@@ -86,7 +86,7 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
   if (p.method != MethodKind::ours) p.chosen = schedule.name();
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;
-  p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
+  p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, outcome);
   const Seconds least =
       collective_bound(*job.candidates[best].cluster, p.collective,
                        Bytes{static_cast<double>(p.bytes)}, schedule.algorithm->summed_by)

@@ -47,7 +47,7 @@ CollectiveEstimate estimate_of(const CollectiveRequest& r, const std::vector<Can
   const Outcome& outcome = batch[numbers[best]];
   const Schedule& schedule = batch.question(numbers[best]).schedule;
   e.time = outcome.result.time;
-  e.interval = candidates[best].interval(r.bytes, e.time);
+  e.interval = candidates[best].interval(r.bytes, outcome);
   e.least = uncertainty(*r.profile, *r.cluster, r.bytes, RunBy::library, r.method.collective).least;
   e.run = {value_named<NcclAlgorithm>(schedule.algorithm->name).value(),
            value_named<NcclProtocol>(schedule.sending.protocol)};

@@ -288,9 +288,12 @@ RunBy Candidate::run_by(Bytes bytes) const {
   return same ? RunBy::library : RunBy::forced;
 }
 
-Interval Candidate::interval(Bytes bytes, Seconds time) const {
+Interval Candidate::interval(Bytes bytes, const Outcome& outcome) const {
+  const Seconds time = outcome.result.time;
   if (cluster->node(0).machine().textbook || layout->workers < 2) return {time, time, false, {}};
-  const Uncertainty u = uncertainty(*profile, *cluster, bytes, run_by(bytes), method.collective);
+  Uncertainty u = uncertainty(*profile, *cluster, bytes, run_by(bytes), method.collective);
+  // The two errors do not depend on each other.
+  u.spread = std::exp(std::hypot(std::log(u.spread), std::log1p(outcome.extrapolation_error)));
   return {u.low(time), u.high(time), true, u.reasons};
 }
 

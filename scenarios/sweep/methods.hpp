@@ -125,8 +125,8 @@ struct Candidate {
   /// The collective of `count` elements, nccl-tests' size. Throws InputError where `unsupported`
   /// says why.
   Question question(std::size_t count, Type type) const;
-  /// Around `time`, for `bytes`.
-  Interval interval(Bytes bytes, Seconds time) const;
+  /// Around the time of `outcome`, for `bytes`. The error of what was extrapolated is in it.
+  Interval interval(Bytes bytes, const Outcome& outcome) const;
 
  private:
   RunBy run_by(Bytes bytes) const;

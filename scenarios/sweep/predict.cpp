@@ -411,7 +411,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     const std::size_t winner = job.here.numbers[i][picks[i]];
     const Seconds time = batch_[winner].result.time;
     const Bytes bytes{static_cast<double>(job.step.buckets[i].elements * job.element)};
-    const Interval interval = job.candidates[picks[i]].interval(bytes, time);
+    const Interval interval = job.candidates[picks[i]].interval(bytes, batch_[winner]);
     low.push_back(time.value > 0 ? interval.low / time : 1);
     high.push_back(time.value > 0 ? interval.high / time : 1);
     p.interval.known = p.interval.known && (interval.known || time.value == 0 || p.gpus == 1);

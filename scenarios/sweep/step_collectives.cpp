@@ -218,8 +218,10 @@ double StepCollectives::speed_beside(const Batch& batch, Stream kind, Stream oth
   return meet ? 0.5 : 1;
 }
 
-Interval StepCollectives::Asked::interval(std::size_t candidate, Type type, Seconds time) const {
-  return candidates[candidate].interval(Bytes{static_cast<double>(elements * size_of(type))}, time);
+Interval StepCollectives::Asked::interval(std::size_t candidate, Type type,
+                                          const Outcome& outcome) const {
+  return candidates[candidate].interval(Bytes{static_cast<double>(elements * size_of(type))},
+                                        outcome);
 }
 
 std::vector<std::vector<std::size_t>> StepCollectives::alternatives() const {
@@ -251,9 +253,10 @@ CollectiveCosts StepCollectives::costs(const Batch& batch, const PerStream& comp
   costs.alone = [this, &batch, bound](Stream kind, std::size_t elements) {
     const Asked& one = asked(kind, elements);
     const std::size_t best = batch.fastest(one.numbers);
-    const Seconds time = batch[one.numbers[best]].result.time;
+    const Outcome& outcome = batch[one.numbers[best]];
+    const Seconds time = outcome.result.time;
     if (bound == Bound::usual || time.value <= 0) return time;
-    const Interval i = one.interval(best, type_of(kind), time);
+    const Interval i = one.interval(best, type_of(kind), outcome);
     return bound == Bound::low ? i.low : i.high;
   };
   costs.speeds.compute = compute_shares;
@@ -286,10 +289,10 @@ Interval StepCollectives::interval(const Batch& batch) const {
   double longest = -1;
   for (const Asked& one : asked_) {
     const std::size_t best = batch.fastest(one.numbers);
-    const Seconds time = batch[one.numbers[best]].result.time;
-    if (time.value <= longest) continue;
-    longest = time.value;
-    of_longest = one.interval(best, type_of(one.kind), time);
+    const Outcome& outcome = batch[one.numbers[best]];
+    if (outcome.result.time.value <= longest) continue;
+    longest = outcome.result.time.value;
+    of_longest = one.interval(best, type_of(one.kind), outcome);
   }
   return of_longest;
 }

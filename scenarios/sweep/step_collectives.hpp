@@ -54,7 +54,7 @@ class StepCollectives {
     std::vector<Candidate> candidates;
     std::vector<std::size_t> numbers;  // by candidate
 
-    Interval interval(std::size_t candidate, Type type, Seconds time) const;
+    Interval interval(std::size_t candidate, Type type, const Outcome& outcome) const;
   };
   const Asked& asked(Stream kind, std::size_t elements) const;
   /// Two kinds that may run at once, and the questions that tell how they slow each other.
