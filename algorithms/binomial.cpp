@@ -21,7 +21,7 @@ Event binomial(Transport& t, Buffer data, Op, const Plan& plan, Event after) {
   Event sent = after;  // one message after the other, for the first receiver hands it on at once
   const int mine = lowest_bit(me, n);
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+    const Buffer segment = data.segment(plan.cut(), k);
     const Event here = me > 0 ? t.recv(me - mine, {0, k}, segment) : after;
     done.push_back(here);
     for (int bit = mine / 2; bit > 0; bit /= 2)

@@ -42,7 +42,7 @@ Event all_reduce(Transport& t, Buffer data, Op op, const Plan& plan, Event after
   Window chunks,
       sums;  // one for each phase: the next segment's chunks need not wait for this one's sums
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+    const Buffer segment = data.segment(plan.cut(), k);
     const Blocks blocks = [segment, n](int owner) { return segment.chunk(n, owner); };
     const Event ready = scatter(t, blocks, op, {0, k}, after, chunks);
     done.push_back(gather(t, blocks, {1, k}, ready, sums));
@@ -69,7 +69,7 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   const auto others = static_cast<std::size_t>(layout.workers - 1);
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.cut(), k);
     const std::size_t own = segment.chunk(layout.workers, rank).count;
     total += segment.count - own + others * own;
   }

@@ -20,7 +20,7 @@ Event double_tree(Transport& t, Buffer data, Op op, const Plan& plan, Event afte
                                cluster_tree(t.layout(), order, t.rank(), Half::second)};
     // A node first sends what others wait for: what it has as a leaf. So both trees start at once.
     for (const int side : links[0].leaf ? std::array{0, 1} : std::array{1, 0}) {
-      const TreeShare half{data.chunk(plan.channels, c).chunk(2, side), op, plan.segments};
+      const TreeShare half{data.chunk(plan.channels, c).chunk(2, side), op, plan.cut()};
       const Tag first{0, 0, c, static_cast<Half>(side)};
       done.push_back(reduce_and_broadcast(t, links[side], half, first, after));
     }

@@ -100,9 +100,9 @@ Event forest(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
                 .gate = k < kAhead ? after : rounds[static_cast<std::size_t>(k - kAhead)],
                 .sent = {after}};
     for (std::size_t i = 0; i < branches.size(); ++i)
-      done.push_back(reduce_and_broadcast(t, branches[i],
-                                          branches[i].part.segment(plan.segments, k), op,
-                                          {.step = 2 * static_cast<int>(i), .segment = k}, round));
+      done.push_back(reduce_and_broadcast(t, branches[i], branches[i].part.segment(plan.cut(), k),
+                                          op, {.step = 2 * static_cast<int>(i), .segment = k},
+                                          round));
     rounds.push_back(t.join(round.sent));
   }
   return t.join(done);

@@ -24,7 +24,7 @@ Event halving_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Event
   const int n = group.size(), steps = group.steps(), me = group.number();
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+    const Buffer segment = data.segment(plan.cut(), k);
     Event ready = group.reduce_extra(t, segment, op, k, after);
     std::vector<Event> here;
     if (group.inside()) {
@@ -64,7 +64,7 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   if (!group.inside()) return count;
   std::size_t total = group.has_extra() ? count : 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.cut(), k);
     int first = 0, length = group.size();
     for (int i = 0; i < group.steps(); ++i) {
       length /= 2;

@@ -19,7 +19,7 @@ const Algorithm& inner_of(const Plan& plan, Collective collective = Collective::
 }
 
 MultiRail over_rails(const Plan& plan) {
-  return {inner_of(plan), NodeExchange::between_gpus, plan.segments};
+  return {inner_of(plan), NodeExchange::between_gpus, plan.cut()};
 }
 
 Event hierarchical(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
@@ -70,10 +70,12 @@ const Registered entry{
 /// Segment k of the block of every worker on every node.
 struct Pieces {
   Buffer data;
-  int workers, per_node, segments, k;
+  int workers, per_node;
+  Segments cut;
+  int k;
 
   Buffer at(int node, int local) const {
-    return data.chunk(workers, node * per_node + local).segment(segments, k);
+    return data.chunk(workers, node * per_node + local).segment(cut, k);
   }
   /// Those of one node, and those of one local number.
   Blocks of_node(int node) const {
@@ -97,7 +99,7 @@ Event in_pieces(Transport& t, Buffer data, const Plan& plan, Each each) {
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k)
     done.push_back(
-        each(Pieces{data, layout.workers, layout.per_node(), plan.segments, k}, rails.in_group(k)));
+        each(Pieces{data, layout.workers, layout.per_node(), plan.cut(), k}, rails.in_group(k)));
   return t.join(done);
 }
 
@@ -148,7 +150,7 @@ std::size_t sends_blocks(const Layout& layout, int rank, std::size_t count, cons
       inner_of(plan, phase == Phase::scatter ? Collective::reduce_scatter : Collective::all_gather);
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Pieces pieces{{nullptr, 0, count}, layout.workers, layout.per_node(), plan.segments, k};
+    const Pieces pieces{{nullptr, 0, count}, layout.workers, layout.per_node(), plan.cut(), k};
     for (int n = 0; n < layout.nodes; ++n)
       total += phase == Phase::scatter ? node.sends_scattering(pieces.of_node(n))
                                        : node.sends_gathering(pieces.of_node(n));

@@ -13,7 +13,7 @@ namespace {
 const Algorithm& between_nodes() { return *find_algorithm("double-tree"); }
 
 MultiRail over_rails(const Plan& plan) {
-  return {between_nodes(), NodeExchange::in_switch, plan.segments};
+  return {between_nodes(), NodeExchange::in_switch, plan.cut()};
 }
 
 Event nvls(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {

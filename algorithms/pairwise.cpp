@@ -14,9 +14,7 @@ namespace {
 Event pairwise(Transport& t, Buffer data, Op, const Plan& plan, Event after) {
   const int n = t.layout().workers, me = t.rank();
   if (t.layout().at(me).server) return {};
-  const auto block = [&](int i, int k) {
-    return equal_block(data, n, i).segment(plan.segments, k);
-  };
+  const auto block = [&](int i, int k) { return equal_block(data, n, i).segment(plan.cut(), k); };
   std::vector<Event> done{after};
   Window sending;
   for (int k = 0; k < plan.segments; ++k)

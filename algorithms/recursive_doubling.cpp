@@ -16,7 +16,7 @@ Event recursive_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Eve
   const PowerOfTwo group(t.layout().workers, t.rank());
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+    const Buffer segment = data.segment(plan.cut(), k);
     Event ready = group.reduce_extra(t, segment, op, k, after);
     if (group.inside())
       for (int i = 0; i < group.steps(); ++i) {

@@ -59,7 +59,7 @@ Event work(Transport& t, const Layout& layout, Buffer data, Op op, const Plan& p
   std::vector<Event> done;
   Window window;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = data.segment(plan.segments, k);
+    const Buffer segment = data.segment(plan.cut(), k);
     const Event ready = node.reduce_scatter(t, node.blocks_of(segment), op, {0, k}, after);
     std::vector<Event> back{ready};
     for (int d = 0; d < chunks;
@@ -85,7 +85,7 @@ Event serve(Transport& t, const Layout& layout, Buffer workspace, Op op, const P
       const auto mine = std::find(servers.begin(), servers.end(), t.rank());
       if (mine == servers.end()) continue;
       const int j = static_cast<int>(mine - servers.begin());
-      const Buffer chunk = workspace.segment(plan.segments, k)
+      const Buffer chunk = workspace.segment(plan.cut(), k)
                                .chunk(each, local)
                                .chunk(static_cast<int>(servers.size()), j);
       const auto workers = column(layout, local);
@@ -114,7 +114,7 @@ std::size_t sends(const Layout& topology, int rank, std::size_t count, const Pla
   const Layout& layout = alone ? *alone : topology;
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.cut(), k);
     if (!layout.at(rank).server) {  // the phases in the node, and the own chunk once
       const NodePhases node(layout, rank);
       const Blocks blocks = node.blocks_of(segment);

@@ -34,7 +34,7 @@ Ring ring_of(Transport& t, Buffer data, const Plan& plan, int c, int first, Chun
         chunks == Chunks::by_place
             ? data.chunk(plan.channels, c).chunk(n, place)
             : data.chunk(n, order[static_cast<std::size_t>(place)]).chunk(plan.channels, c);
-    return whole.segment(plan.segments, first + k);
+    return whole.segment(plan.cut(), first + k);
   };
   return {order, position_of(order, t.rank()), c, first, chunk};
 }
@@ -94,7 +94,7 @@ Event broadcast(Transport& t, Buffer data, Op, const Plan& plan, Event after) {
       return order[static_cast<std::size_t>((place + distance + n) % n)];
     };
     for (int k = 0; k < plan.segments; ++k) {
-      const Buffer segment = data.chunk(plan.channels, c).segment(plan.segments, k);
+      const Buffer segment = data.chunk(plan.channels, c).segment(plan.cut(), k);
       const Tag tag{0, k, c};
       const Event here = place == root ? after : t.recv(neighbour(-1), tag, segment);
       if ((place + 1) % n != root) t.send(neighbour(+1), tag, segment, here);

@@ -14,7 +14,7 @@ Event tree(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   std::vector<Event> done;
   for (int c = 0; c < plan.channels; ++c) {
     const TreeLinks links = cluster_tree(t.layout(), t.layout().channel(c), t.rank(), Half::first);
-    const TreeShare share{data.chunk(plan.channels, c), op, plan.segments};
+    const TreeShare share{data.chunk(plan.channels, c), op, plan.cut()};
     done.push_back(reduce_and_broadcast(t, links, share, {0, 0, c}, after));
   }
   return t.join(done);

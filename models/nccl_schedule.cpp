@@ -33,6 +33,20 @@ double channels_of(const Profile& profile, const Layout& layout) {
                   2 * static_cast<double>(std::max<std::size_t>(1, layout.channels.size())));
 }
 
+/// What a channel or owner has of the data, in loops of so many chunks. The last loop takes what is
+/// left, as in NCCL: data that fills two loops and a little takes hardly longer than two loops.
+/// What is left is rounded down, because a chunk that is a little short could travel otherwise.
+void cut_into(NcclCut& cut, double each, int loop) {
+  const double loops = each / (loop * cut.chunk.value), whole = std::floor(loops),
+               left = std::floor((loops - whole) * Segments::kFull);
+  if (whole < 1) {
+    cut.chunks = std::max(1.0, std::ceil(each / cut.chunk.value));
+  } else {
+    cut.chunks = loop * (left > 0 ? whole + 1 : whole);
+    if (left > 0) cut.last = left;
+  }
+}
+
 /// Chunks that are summed in the switch: smaller ones for smaller sizes (enqueue.cc).
 void cut_for_switch(NcclCut& cut, const Layout& layout, Bytes most, Bytes bytes) {
   cut.chunk = std::min(cut.chunk, most);
@@ -44,7 +58,7 @@ void cut_for_switch(NcclCut& cut, const Layout& layout, Bytes most, Bytes bytes)
   };
   if (layout.nodes == 1) shrink({{64, 64}, {8, 32}, {2, 16}});
   else shrink({{32, 256}, {16, 128}, {4, 64}, {1, 32}});
-  cut.chunks = std::max(1.0, std::ceil(bytes.value / (heads * cut.chunk.value)));
+  cut_into(cut, bytes.value / heads, 1);
 }
 
 /// Shorter chunks while the pipeline of a tree would not be full (enqueue.cc). `each`: bytes of a
@@ -119,8 +133,10 @@ NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
     const double slice = std::clamp(each / 2, cut.chunk.value / 32, 2 * cut.chunk.value);
     cut.chunk = Bytes{slice};
     cut.slots /= 2;
+    cut_into(cut, each, 2);
+    return cut;
   }
-  cut.chunks = std::max(1.0, std::ceil(each / cut.chunk.value));
+  cut_into(cut, each, 1);
   return cut;
 }
 
@@ -165,6 +181,7 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
   Schedule schedule;
   schedule.algorithm = find_algorithm(to_text(choice.algorithm), collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
+  schedule.plan.last = static_cast<int>(cut.last);
   if (choice.algorithm == NcclAlgorithm::ring && collective != Collective::broadcast)
     schedule.plan.together = choice.protocol == NcclProtocol::simple ? 2 : 1;
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
@@ -182,6 +199,7 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
     sending.switch_share = std::min(1.0, forced.channels / usual->value);
   if (by_lines) sending.chain = std::max(1, layout.per_node());
   schedule.nccl = choice.protocol;
+  schedule.nccl_channels = static_cast<int>(cut.channels);
   schedule.why = choice.why;
   return schedule;
 }
@@ -258,7 +276,7 @@ Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site
                       const std::string& protocol) {
   return {&algorithm,
           with_defaults(algorithm, wanted, site.layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, site, bytes, protocol), std::nullopt, ""};
+          own_sending(algorithm, site, bytes, protocol), std::nullopt, 0, ""};
 }
 
 std::string protocol_unsupported(const Profile& profile, const Layout& layout,

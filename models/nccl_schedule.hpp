@@ -36,7 +36,8 @@ struct NcclCut {
   double channels = 1;
   Bytes chunk;        ///< payload of one message on one channel
   double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's chunk of them)
-  double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
+  double last = Segments::kFull;  ///< length of the last loop's chunks, see Plan::last
+  double slots = 0;               ///< messages on the way on one channel's connection; 0: no limit
 };
 /// Of `bytes`, nccl-tests' size, by `choice`. Throws InputError if the profile lacks its protocol.
 NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
@@ -55,6 +56,7 @@ struct Schedule {
   Plan plan;  ///< complete: no field is 0
   Sending sending;
   std::optional<NcclProtocol> nccl;  ///< that NCCL takes; null: the algorithm is our own
+  int nccl_channels = 0;             ///< that NCCL takes; 0: the algorithm is our own
   std::string why;                   ///< NCCL's: which rule chose it
 
   ScheduleName name() const { return {algorithm->name, nccl}; }

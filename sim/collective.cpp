@@ -237,7 +237,7 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   for (const Part& part : parts) elements.push_back(part.count);
   if (symmetry.any() && asked.count > 0) {
     std::size_t unit = symmetry.unit();
-    if (parts.size() > 1) unit *= static_cast<std::size_t>(parts[1].plan.segments);
+    if (parts.size() > 1) unit *= parts[1].plan.cut().parts();
     for (std::size_t& n : elements) n = (n + unit - 1) / unit * unit;
   }
   const double meant = asked.elements > 0 ? asked.elements : static_cast<double>(asked.count);

@@ -9,6 +9,13 @@
 namespace foreduce {
 namespace {
 
+/// From so many bytes of our message on, those of a library reach `from`. Where data does not
+/// divide, ours are some elements too short.
+double threshold(const std::optional<Estimated<Bytes>>& from, const Sending& sending) {
+  constexpr double kShort = 0.999;
+  return value_or(from, Bytes{}).value * sending.messages_each * kShort;
+}
+
 /// Workers of the node that has fewest.
 int smallest_node(const Layout& layout) {
   if (const int each = layout.per_node(); each > 0) return each;
@@ -64,11 +71,11 @@ void MessageCosts::set_classes(const Sending& sending, const Protocol* protocol,
       if (checked) cost.check_per_byte = 1 / (checked->value.value * proxies);
       cost.hop_whole_from =
           value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
-      cost.hop_from = value_or(protocol->net_hop_from, Bytes{}).value * sending.messages_each;
+      cost.hop_from = threshold(protocol->net_hop_from, sending);
       cost.gap = value_or(protocol->gap, Seconds{}).value;
       cost.gap_whole_from =
           value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
-      cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
+      cost.gap_from = threshold(protocol->gap_from, sending);
     } else if (protocol && layout.nodes == 1) {
       cost.gap = value_or(protocol->gap_one_node, Seconds{}).value;
     }

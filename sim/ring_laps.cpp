@@ -29,10 +29,16 @@ double lap_of(std::span<const MessageRecord> messages, double MessageRecord::*ti
   return lap;
 }
 
-/// How long one more lap takes in all phases together. Nothing unless all times of all messages
-/// repeat from lap to lap.
-std::optional<double> further_lap(std::vector<MessageRecord> messages, int phases, int ranks,
-                                  int nodes) {
+/// How long one more lap takes in all phases together, of the segments that travel together and of
+/// those that do so last, which are shorter.
+struct Lap {
+  double usual = 0, last = 0;
+};
+
+/// Nothing unless all times of all messages repeat from lap to lap. `last`: the first segment of
+/// those that travel last.
+std::optional<Lap> further_lap(std::vector<MessageRecord> messages, int phases, int last, int ranks,
+                               int nodes) {
   // The segments of a sender's channel, each step by step.
   std::sort(messages.begin(), messages.end(), [](const MessageRecord& a, const MessageRecord& b) {
     return a.from != b.from ? a.from < b.from : a.tag < b.tag;
@@ -41,8 +47,9 @@ std::optional<double> further_lap(std::vector<MessageRecord> messages, int phase
              each = static_cast<std::size_t>(ranks / nodes);
   if (messages.empty() || messages.size() % (steps * static_cast<std::size_t>(phases)) != 0)
     return std::nullopt;
-  std::vector<double> laps(static_cast<std::size_t>(phases), -1);
+  std::vector<double> usual(static_cast<std::size_t>(phases), -1), shorter = usual;
   for (std::size_t at = 0; at < messages.size(); at += steps) {
+    std::vector<double>& laps = segment_of(messages[at].tag) < last ? usual : shorter;
     double& lap = laps[at / steps % laps.size()];
     for (const auto time : {&MessageRecord::posted, &MessageRecord::leaves, &MessageRecord::left,
                             &MessageRecord::landed}) {
@@ -52,8 +59,11 @@ std::optional<double> further_lap(std::vector<MessageRecord> messages, int phase
       if (lap < 0) lap = found;
     }
   }
-  double sum = 0;
-  for (const double lap : laps) sum += lap;
+  Lap sum;
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    sum.usual += std::max(0.0, usual[i]);  // none, where all travel together
+    sum.last += shorter[i];
+  }
   return sum;
 }
 
@@ -80,14 +90,14 @@ std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
   SimOptions recording = options;
   recording.record = Recorded::messages;
   CollectiveResult result = simulate_here(less, recording);
+  const int together = call.plan.together > 0 ? call.plan.together : call.plan.segments,
+            turns = (call.plan.segments + together - 1) / together, last = (turns - 1) * together;
   const auto lap = further_lap(std::move(result.record.messages),
-                               phases_of(call.algorithm.collective), few.gpus(), kNodes);
+                               phases_of(call.algorithm.collective), last, few.gpus(), kNodes);
   result.record = {};
   result.traffic.clear();
   if (!lap || !result.symmetric) return std::nullopt;
-  const int together = call.plan.together > 0 ? call.plan.together : call.plan.segments,
-            turns = (call.plan.segments + together - 1) / together;
-  result.time += Seconds{*lap * (nodes - kNodes) * turns};
+  result.time += Seconds{(lap->usual * (turns - 1) + lap->last) * (nodes - kNodes)};
   // In every step each link carries as much as in any other.
   const double steps = static_cast<double>(nodes * each - 1) / (kNodes * each - 1);
   for (LinkLoad& load : result.loads) {

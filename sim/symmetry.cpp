@@ -137,36 +137,38 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
   leaves_ = cluster.leaves();
   if (nodes_ == Symmetry::none) pairs_ = pairs_on(cluster, algorithm, plan);
   if (pairs_.any()) nodes_ = Symmetry::exclusive_or;
-  const auto alike = [count](std::size_t chunks) {
-    return count % chunks == 0 || count / chunks >= kLeastElements;
+  const std::size_t segments = plan.cut().parts(),
+                    finer = segments / static_cast<std::size_t>(std::max(1, plan.segments));
+  // `together`: as many of the chunks make a message.
+  const auto alike = [count](std::size_t chunks, std::size_t together) {
+    return count % chunks == 0 || count / chunks * together >= kLeastElements;
   };
   // GPUs that may change places have a chunk each in every segment.
-  const std::size_t chunks = gpu_part == GpuPart::whole
-                                 ? 1
-                                 : static_cast<std::size_t>(std::max(1, layout.per_node())) *
-                                       static_cast<std::size_t>(plan.segments);
+  const std::size_t chunks =
+      gpu_part == GpuPart::whole
+          ? 1
+          : static_cast<std::size_t>(std::max(1, layout.per_node())) * segments;
   const std::size_t halved = algorithm.gpus_alike ? chunks : channels;
-  if (nodes_ == Symmetry::mirror && !alike(2 * halved)) nodes_ = Symmetry::none;
+  if (nodes_ == Symmetry::mirror && !alike(2 * halved, algorithm.gpus_alike ? finer : 1))
+    nodes_ = Symmetry::none;
   // Where every worker has a block of its own, these are cut for the channels.
   const bool blocks = algorithm.collective != Collective::all_reduce &&
                       algorithm.collective != Collective::broadcast;
-  const std::size_t parts = blocks ? channels * static_cast<std::size_t>(layout.workers) *
-                                         static_cast<std::size_t>(plan.segments)
-                                   : channels;
-  if (nodes_move() || alike(parts)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
+  const std::size_t parts =
+      blocks ? channels * static_cast<std::size_t>(layout.workers) * segments : channels;
+  if (nodes_move() || alike(parts, blocks ? finer : 1))
+    rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
   const std::size_t halves = nodes_ == Symmetry::mirror ? 2 : 1;
   unit_ = halved * halves;
   if (nodes_move() || (blocks && rails_ > 0))
-    unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
+    unit_ *= static_cast<std::size_t>(layout.workers) * segments *
              std::max<std::size_t>(1, layout.node_rings.size());
-  if (!nodes_move() && rails_ == 0 && alike(chunks)) {
+  if (!nodes_move() && rails_ == 0 && alike(chunks, finer)) {
     rails_ = gpus_per_rotation(cluster, layout, algorithm);
     channels_rotate_ = rails_ == 0;
     if (!channels_rotate_) unit_ = chunks * halves;
   }
-  if (pairs_.any())
-    unit_ = std::bit_floor(static_cast<unsigned>(layout.workers)) *
-            static_cast<std::size_t>(plan.segments);
+  if (pairs_.any()) unit_ = std::bit_floor(static_cast<unsigned>(layout.workers)) * segments;
   find_links(cluster);
 }
 

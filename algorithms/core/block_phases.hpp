@@ -10,8 +10,8 @@ namespace foreduce {
 
 /// Segment k of every worker's own block of `data`.
 inline Blocks own_blocks(Buffer data, int workers, const Plan& plan, int k) {
-  return [data, workers, segments = plan.segments, k](int owner) {
-    return data.chunk(workers, owner).segment(segments, k);
+  return [data, workers, cut = plan.cut(), k](int owner) {
+    return data.chunk(workers, owner).segment(cut, k);
   };
 }
 

@@ -25,6 +25,25 @@ constexpr std::size_t size_of(Type type) {
   return 4;
 }
 
+/// How data is cut into segments, which travel one after the other for pipelining.
+struct Segments {
+  static constexpr int kFull = 256;  ///< so many parts make a segment, where the last have fewer
+
+  int count = 1;     ///< ≥ 1
+  int shorter = 1;   ///< of the last ones, which are of another length than all others
+  int last = kFull;  ///< parts of each of these; 1 … kFull
+
+  /// The equal parts of which every segment has a whole number.
+  std::size_t parts() const { return parts_before(count); }
+  /// Those that lie before the k-th segment.
+  std::size_t parts_before(int k) const {
+    if (last == kFull) return static_cast<std::size_t>(k);
+    const int longer = count > shorter ? count - shorter : 0, full = k < longer ? k : longer;
+    return static_cast<std::size_t>(full) * kFull +
+           static_cast<std::size_t>(k - full) * static_cast<std::size_t>(last);
+  }
+};
+
 /// A view of `count` elements that start `offset` elements into a rank's data. `base` may be null:
 /// a phantom, sized but not stored, so that thousands of simulated ranks need no memory.
 struct Buffer {
@@ -36,18 +55,28 @@ struct Buffer {
   /// The i-th of n nearly equal chunks: the first count % n of them have one element more. `i`
   /// wraps around (-1 is the last), chunks may be empty. A chunk is what a rank or channel owns.
   Buffer chunk(int n, int i) const {
-    const auto chunks = static_cast<std::size_t>(n);
-    const auto index = static_cast<std::size_t>(((i % n) + n) % n);
-    const std::size_t small = count / chunks, larger = count % chunks;
-    const std::size_t before = index * small + (index < larger ? index : larger);
-    return {base, offset + before, small + (index < larger ? 1 : 0), type};
+    return parts(static_cast<std::size_t>(n), static_cast<std::size_t>(((i % n) + n) % n), 1);
   }
-  /// The k-th of n segments: cut like chunks, but what travels at once for pipelining.
+  /// The k-th of n equal segments: cut like chunks, but what travels at once for pipelining.
   Buffer segment(int n, int k) const { return chunk(n, k); }
+  /// The k-th segment.
+  Buffer segment(const Segments& cut, int k) const {
+    const std::size_t first = cut.parts_before(k);
+    return parts(cut.parts(), first, cut.parts_before(k + 1) - first);
+  }
   std::size_t bytes() const { return count * size_of(type); }
   bool phantom() const { return base == nullptr; }
   /// First byte of the view; null for a phantom.
   std::byte* data() const { return base ? base + offset * size_of(type) : nullptr; }
+
+ private:
+  /// `some` of n nearly equal parts, from the first-th on.
+  Buffer parts(std::size_t n, std::size_t first, std::size_t some) const {
+    const std::size_t small = count / n, larger = count % n;
+    const auto before = [&](std::size_t i) { return i * small + (i < larger ? i : larger); };
+    const std::size_t begin = before(first);
+    return {base, offset + begin, before(first + some) - begin, type};
+  }
 };
 
 /// into[i] = op(into[i], from[i]) for `count` elements. The one place where numbers are added on

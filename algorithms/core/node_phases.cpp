@@ -120,8 +120,8 @@ Event MultiRail::run(Transport& t, Buffer data, Op op, Event after) const {
   const Transport rails = layout.nodes > 1 ? t.subset(rail_ranks(layout, t.rank()), 1) : t;
   const int in_node = node.size() - 1;
   std::vector<Event> done;
-  for (int k = 0; k < segments; ++k) {
-    const Buffer segment = data.segment(segments, k);
+  for (int k = 0; k < cut.count; ++k) {
+    const Buffer segment = data.segment(cut, k);
     const Blocks blocks = node.blocks_of(segment);
     Event ready = node.reduce_scatter(t, blocks, op, {0, k}, after);
     if (layout.nodes > 1) {
@@ -139,8 +139,8 @@ std::size_t MultiRail::sends(const Layout& layout, int rank, std::size_t count) 
   const NodePhases node(layout, rank);
   const Layout rail = layout.subset(rail_ranks(layout, rank));
   std::size_t total = 0;
-  for (int k = 0; k < segments; ++k) {
-    const Buffer segment = Buffer{nullptr, 0, count}.segment(segments, k);
+  for (int k = 0; k < cut.count; ++k) {
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(cut, k);
     const Blocks blocks = node.blocks_of(segment);
     total += node.sends_scattering(blocks) + node.sends_gathering(blocks);
     total += inner.sends(rail, layout.at(rank).node, node.own(segment).count, {});

@@ -54,7 +54,7 @@ std::vector<int> rail_ranks(const Layout& layout, int rank);
 struct MultiRail {
   const Algorithm& inner;
   NodeExchange exchange;
-  int segments;
+  Segments cut;
 
   /// Reduces `data` once `after` has happened. Returns when the result is here.
   Event run(Transport& t, Buffer data, Op op, Event after) const;

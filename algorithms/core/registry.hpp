@@ -28,6 +28,11 @@ struct Plan {
   /// ring: segments of a channel that travel together; the next ones begin when the last of these
   /// is everywhere. 0: all of them.
   int together = 0;
+  /// The length of the last segment (ring: of those that travel together last), see Segments::last:
+  /// what is left for the last loop of a library that cuts by bytes.
+  int last = Segments::kFull;
+
+  Segments cut() const { return {segments, together > 0 ? together : 1, last}; }
 };
 
 /// Which renumbering of nodes leaves the schedule as it is; what an exact symmetry reduction of a

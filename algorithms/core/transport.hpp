@@ -124,6 +124,11 @@ struct TagBits {
 inline int channel_of(std::uint64_t tag) {
   return static_cast<int>(tag >> TagBits::channel_at & ((1u << TagBits::channel) - 1));
 }
+/// The segment in a packed tag.
+inline int segment_of(std::uint64_t tag) {
+  return static_cast<int>(tag >> TagBits::segment_at &
+                          ((std::uint64_t{1} << TagBits::segment) - 1));
+}
 /// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
 std::uint64_t with_channel(std::uint64_t tag, int channel);
 std::uint64_t with_other_half(std::uint64_t tag);

@@ -108,8 +108,8 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
 Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare& share, Tag first,
                            Event after) {
   std::vector<Event> done{after};
-  for (int k = 0; k < share.segments; ++k) {
-    const Buffer segment = share.data.segment(share.segments, k);
+  for (int k = 0; k < share.cut.count; ++k) {
+    const Buffer segment = share.data.segment(share.cut, k);
     const Tag up{first.step, k, first.channel, first.half},
         down{first.step + 1, k, first.channel, first.half};
     Event ready = after;

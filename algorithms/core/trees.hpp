@@ -26,11 +26,11 @@ TreeLinks binary_tree(int n, int index, Half tree);
 /// on each, the rest of a node hangs below as a chain. `order` is one of the layout's channels.
 TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree);
 
-/// What one tree reduces, and in how many segments.
+/// What one tree reduces, and in which segments.
 struct TreeShare {
   Buffer data;
   Op op;
-  int segments;
+  Segments cut;
 };
 
 /// Reduces a share up the tree and hands the sum down, segment by segment, both directions at once.

@@ -69,8 +69,7 @@ struct Sized {
 };
 Sized fewest_chunks(const Algorithm& algorithm, const Layout& layout, const Plan& plan) {
   const std::size_t base = static_cast<std::size_t>(layout.workers) *
-                           static_cast<std::size_t>(plan.channels) *
-                           static_cast<std::size_t>(plan.segments);
+                           static_cast<std::size_t>(plan.channels) * plan.cut().parts();
   Sized best;
   for (const std::size_t times : {1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u}) {
     const std::size_t count = base * times;

@@ -49,9 +49,10 @@ std::string dollars(double usd) {
 }
 
 const char* name_of(SimulationMode mode) {
-  return mode == SimulationMode::cached      ? "cached"
-         : mode == SimulationMode::symmetric ? "symmetric"
-                                             : "full";
+  return mode == SimulationMode::cached         ? "cached"
+         : mode == SimulationMode::extrapolated ? "extrapolated"
+         : mode == SimulationMode::symmetric    ? "symmetric"
+                                                : "full";
 }
 
 std::string size_words(double bytes) {

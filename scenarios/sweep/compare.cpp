@@ -83,6 +83,7 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
   const Schedule& schedule = batch.question(chosen).schedule;
   p.error = batch.all_known(job.questions) ? outcome.error : kInterrupted;
   p.segments = schedule.plan.segments;
+  p.nccl_channels = schedule.nccl_channels;
   if (p.method != MethodKind::ours) p.chosen = schedule.name();
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;
@@ -97,13 +98,15 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
     p.bottleneck_kind = outcome.result.loads[0].kind;
     p.bottleneck_utilisation = outcome.result.loads[0].utilisation;
   }
+  std::vector<const Outcome*> outcomes;
   for (const std::size_t n : job.questions) {
+    outcomes.push_back(&batch[n]);
     const CollectiveResult& r = batch[n].result;
-    p.symmetric = p.symmetric || r.symmetric;
     p.messages += r.messages;
     p.peak_rss_bytes = std::max(p.peak_rss_bytes, r.peak_rss_bytes);
     p.wall_seconds += r.wall_seconds;
   }
+  p.mode = mode_of(outcomes);
   if (!p.error.empty()) return;
   p.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
       batch.question(chosen).cluster, schedule.name(), Bytes{static_cast<double>(p.bytes)},

@@ -29,7 +29,8 @@ struct Comparison {
   Placement placement = Placement::packed;
   std::size_t bytes = 0, count = 0;
   Type dtype = Type::f32;
-  ScheduleName chosen;  ///< nccl: what it chooses; best: the fastest; ours: none
+  ScheduleName chosen;    ///< nccl: what it chooses; best: the fastest; ours: none
+  int nccl_channels = 0;  ///< that NCCL takes of its own; 0: the algorithm is ours
   int segments = 0;
   std::string error;
   Seconds time;
@@ -40,7 +41,7 @@ struct Comparison {
   std::string bottleneck;       ///< busiest link, or "latency"
   LinkKind bottleneck_kind = LinkKind::network;
   double bottleneck_utilisation = 0;
-  bool symmetric = false;
+  SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< where the time was extrapolated from a steady state; 0: it was not
   std::uint64_t messages = 0, peak_rss_bytes = 0;

@@ -297,6 +297,18 @@ Interval Candidate::interval(Bytes bytes, const Outcome& outcome) const {
   return {u.low(time), u.high(time), true, u.reasons};
 }
 
+SimulationMode mode_of(std::span<const Outcome* const> outcomes) {
+  bool from_disk = !outcomes.empty(), extrapolated = false, symmetric = false;
+  for (const Outcome* one : outcomes) {
+    from_disk = from_disk && one->from_disk;
+    extrapolated = extrapolated || one->extrapolated;
+    symmetric = symmetric || one->result.symmetric;
+  }
+  if (from_disk) return SimulationMode::cached;
+  if (extrapolated) return SimulationMode::extrapolated;
+  return symmetric ? SimulationMode::symmetric : SimulationMode::full;
+}
+
 std::string words_of(const InputError& e) {
   const Problem& first = e.problems().front();
   return first.message + (first.hint.empty() ? "" : "; " + first.hint);

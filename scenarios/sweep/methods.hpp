@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,16 @@ struct Interval {
 
   std::string why() const;  ///< the reasons in one line
 };
+
+/// Where an answer comes from.
+enum class SimulationMode : std::uint8_t {
+  full,          ///< all messages were simulated
+  symmetric,     ///< one of each set of equal nodes or rails
+  extrapolated,  ///< from fewer segments or nodes, see Outcome::extrapolation_error
+  cached         ///< an earlier answer, of this run or on disk
+};
+/// Of several outcomes that make one answer.
+SimulationMode mode_of(std::span<const Outcome* const> outcomes);
 
 /// A method on a cluster, ready to be asked about.
 struct Candidate {

@@ -357,19 +357,16 @@ void Predictor::note_cost(Job& job) const {
   std::set<std::size_t> distinct;
   if (job.sharded) distinct.insert(job.questions.begin(), job.questions.end());
   for (const auto& numbers : job.here.numbers) distinct.insert(numbers.begin(), numbers.end());
-  bool symmetric = false, all_from_disk = !distinct.empty();
+  std::vector<const Outcome*> outcomes;
   for (const std::size_t n : distinct) {
     const Outcome& outcome = batch_[n];
-    all_from_disk = all_from_disk && outcome.from_disk;
+    outcomes.push_back(&outcome);
     p.messages += outcome.result.messages;
     p.wall_seconds += outcome.result.wall_seconds;
     p.peak_rss_bytes = std::max(p.peak_rss_bytes, outcome.result.peak_rss_bytes);
     p.extrapolation_error = std::max(p.extrapolation_error, outcome.extrapolation_error);
-    symmetric = symmetric || outcome.result.symmetric;
   }
-  p.mode = !job.fresh || all_from_disk ? SimulationMode::cached
-           : symmetric                 ? SimulationMode::symmetric
-                                       : SimulationMode::full;
+  p.mode = job.fresh ? mode_of(outcomes) : SimulationMode::cached;
   const auto alternatives =
       job.sharded ? job.sharded->collectives->alternatives() : job.here.numbers;
   for (const auto& numbers : alternatives) {

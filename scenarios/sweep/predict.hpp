@@ -16,9 +16,6 @@
 
 namespace foreduce {
 
-/// How a point's all-reduces were simulated.
-enum class SimulationMode : std::uint8_t { full, symmetric, cached };
-
 struct Prediction;
 
 /// A collective of a step that was recorded: what it puts on the links.

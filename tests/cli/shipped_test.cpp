@@ -35,7 +35,7 @@ void expect_prediction(const nlohmann::json& point) {
 
 void expect_cost(const nlohmann::json& point) {
   expect_keys(point, {"wall_seconds", "peak_rss_bytes"});
-  const auto modes = {"full", "symmetric", "cached"};
+  const auto modes = {"full", "symmetric", "extrapolated", "cached"};
   EXPECT_NE(std::find(modes.begin(), modes.end(), point.value("mode", "")), modes.end())
       << point.dump();
 }
