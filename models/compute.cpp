@@ -79,7 +79,9 @@ void check_rate(ComputeTime& time, const MicroBatch& b, double samples_per_s, co
           : "",
       to_text(peak_of(b.gpu, b.precision) * share), 100 * share, b.gpu.model, to_text(b.precision));
   if (share > 1) throw input_error(words, hint);
-  if (share > kHardlyAny) time.source += fmt::format(" (doubtful, for {})", words);
+  if (share <= kHardlyAny) return;
+  time.doubtful = words;
+  time.source += fmt::format(" (doubtful, for {})", words);
 }
 
 }  // namespace

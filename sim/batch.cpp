@@ -275,10 +275,11 @@ void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions&
     const Question& q = questions_[p.number];
     const CollectiveCall call = call_of(q, p.lengths.back());
     if (p.by_laps && has_equal_laps(call)) continue;
-    const std::string why = too_large(call, most);
-    if (why.empty()) continue;
+    const SizeNotice notice = size_notice(call, most);
+    if (!notice.long_one.empty() && options.warn) options.warn(notice.long_one);
+    if (notice.too_large.empty()) continue;
     outcomes_[p.number].known = true;
-    outcomes_[p.number].error = why;
+    outcomes_[p.number].error = notice.too_large;
   }
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }

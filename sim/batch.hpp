@@ -64,6 +64,8 @@ struct BatchOptions {
   bool check_sums = false;
   LongPipelines long_pipelines = LongPipelines::extrapolate;
   std::function<bool()> stop;  ///< asked now and then; true ends the batch, what is done is kept
+  /// Called before a simulation that takes long: how long, and why.
+  std::function<void(const std::string& why)> warn;
   /// Called as simulations finish: how many of how many. The number grows where a pipeline must be
   /// simulated longer.
   std::function<void(std::size_t done, std::size_t total)> progress;

@@ -32,6 +32,9 @@ class Counter final : public Backend {
   std::uint32_t events_ = 0;
 };
 
+/// Somebody who waits so long wants to know why.
+constexpr Seconds kLong{20};
+
 /// Rings, trees and hierarchical on 128 to 512 GPUs of mixed clusters took 230 to 260 B and 3 to 18
 /// us a message (tests/bench/mixed.yaml), a ring of 16384 segments on 16 GPUs 170 B.
 void set_messages(ExpectedCost& cost, double messages) {
@@ -78,9 +81,9 @@ ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const 
   return cost;
 }
 
-std::string too_large(const CollectiveCall& asked, Bytes most_memory) {
+SizeNotice size_notice(const CollectiveCall& asked, Bytes most_memory) {
   const int segments = asked.plan.segments, counted = std::min(segments, kCountedSegments);
-  if (asked.cluster.gpus() < kLeastGpus && segments == counted) return "";
+  if (asked.cluster.gpus() < kLeastGpus && segments == counted) return {};
   CollectiveCall shorter = asked;
   shorter.plan.segments = counted;
   ExpectedCost cost = expected_cost(shorter);
@@ -92,15 +95,19 @@ std::string too_large(const CollectiveCall& asked, Bytes most_memory) {
                                         "simulated",
                                         asked.algorithm.name);
   if (cost.ranks > kMostRanks)
-    return fmt::format("{} ranks would be simulated, and at most {} can be: {}", cost.ranks,
-                       kMostRanks, because);
-  if (cost.memory <= most_memory) return "";
+    return {fmt::format("{} ranks would be simulated, and at most {} can be: {}", cost.ranks,
+                        kMostRanks, because),
+            {}};
   const std::string messages = cost.messages < 1e6
                                    ? fmt::format("{:.0f}", cost.messages)
                                    : fmt::format("{:.3g} million", cost.messages / 1e6);
-  return fmt::format(
-      "a simulation of {} messages takes about {} and {}, more than --max-memory {}: {}", messages,
-      to_text(cost.memory), to_text(cost.time), to_text(most_memory), because);
+  const std::string takes = fmt::format("a simulation of {} messages takes about", messages);
+  if (cost.memory > most_memory)
+    return {fmt::format("{} {} and {}, more than --max-memory {}: {}", takes, to_text(cost.memory),
+                        to_text(cost.time), to_text(most_memory), because),
+            {}};
+  return {{},
+          cost.time > kLong ? fmt::format("{} {}: {}", takes, to_text(cost.time), because) : ""};
 }
 
 }  // namespace foreduce

@@ -24,8 +24,13 @@ ExpectedCost expected_cost(const CollectiveCall& asked);
 ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const Layout& layout,
                            const SymmetryReduction& symmetry, std::size_t most_samples);
 
-/// "a full simulation of 33.5 million messages takes about 9.4 GiB and 2 min: …": why an all-reduce
-/// is not simulated within that much memory; "" where it fits.
-std::string too_large(const CollectiveCall& asked, Bytes most_memory);
+/// What somebody should know before a simulation begins.
+struct SizeNotice {
+  /// "a simulation of 33.5 million messages takes about 9.4 GiB and 2 min, more than …": why it is
+  /// not simulated within that much memory; empty: it fits.
+  std::string too_large;
+  std::string long_one;  ///< "… takes about 50 s: …" where that is long; empty: it is not
+};
+SizeNotice size_notice(const CollectiveCall& asked, Bytes most_memory);
 
 }  // namespace foreduce

@@ -15,7 +15,8 @@ void add_cache(CLI::App& app, Action& action) {
       "Say how many simulations are kept from earlier runs, and where; $FOREDUCE_CACHE is another "
       "folder, or off.");
   const auto a = std::make_shared<Arguments>();
-  command->add_flag("--clear", a->clear, "Remove them.");
+  auto* clear = command->add_flag("--clear", a->clear, "Remove them.");
+  command->add_flag("--stats", "Say what is kept, as without any option.")->excludes(clear);
   add_examples(*command, {"foreduce cache", "foreduce cache --clear",
                           "FOREDUCE_CACHE=off foreduce predict mine.yaml"});
   command->callback([a, &action] {

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <set>
 #include <utility>
 
 #include "input/text_stream.hpp"
@@ -353,6 +354,9 @@ BatchOptions SimulationOptions::batch() const {
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   options.progress = progress_of("simulations");
+  options.warn = [said = std::set<std::string>()](const std::string& why) mutable {
+    if (said.insert(why).second) std::cerr << "warning: " << why << '\n';
+  };
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { signalled = 1; };

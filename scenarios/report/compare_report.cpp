@@ -1,5 +1,6 @@
 // The report of `compare`: which algorithm is fastest from which size on, then a row a point.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -219,6 +220,18 @@ std::string falls_lines(const Json& points, const View& view) {
   return text;
 }
 
+/// By which rules NCCL chose, and of which release.
+std::string choosers_line(const Json& points, const View& view) {
+  std::set<std::string> rules;
+  for (const Json& p : points)
+    if (const std::string rule = text_or(p, "chosen_because"); !rule.empty()) rules.insert(rule);
+  return rules.empty() ? ""
+                       : wrapped(fmt::format("NCCL's algorithm and protocol are chosen by {}; "
+                                             "--nccl-version takes another release.",
+                                             fmt::join(rules, ", and by ")),
+                                 view, 2);
+}
+
 const char* redop_of(Collective collective) { return reduces(collective) ? "sum" : "none"; }
 
 const char* bus_bandwidth_words(Collective collective) {
@@ -341,10 +354,9 @@ std::string points_as_nccl_tests(const Json& report) {
   for (const Json& p : report.at("points")) {
     if (p.contains("error")) continue;
     const Collective collective = collective_in(p);
-    const int blocks = counted_blocks(collective, std::max(1, p.value("ranks", 1)));
     NcclTestsRow row{fmt::format("{} on {} (predicted)", method_words(p), cluster_words(p)),
                      p.at("bytes").get<std::uint64_t>(),
-                     p.at("count").get<std::uint64_t>() / static_cast<std::uint64_t>(blocks),
+                     p.at("count").get<std::uint64_t>(),
                      text_or(p, "type"),
                      {},
                      {},
@@ -376,12 +388,14 @@ Json point_report(const Comparison& p, Cost cost) {
             {"chosen", schedule_words(p.chosen)},
             {"inner", p.inner},
             {"profile", p.profile},
+            {"chosen_because", p.chosen_because.empty() ? Json() : Json(p.chosen_because)},
             {"nccl_channels", p.nccl_channels > 0 ? Json(p.nccl_channels) : Json()},
             {"segments", p.segments},
             {"bytes", p.bytes},
-            {"count", p.count},
+            {"count", p.count / static_cast<std::size_t>(counted_blocks(p.collective, p.ranks))},
             {"type", to_text(p.dtype)},
             {"redop", redop_of(p.collective)}};
+  if (p.best_without_nccl) j["best_without_nccl"] = true;
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
@@ -433,6 +447,7 @@ Document render_compare(const Json& report, const View& view) {
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
                      falls_lines(points, view) + notes.text(view, table) +
                      exact_bound_line(points, view) + extrapolation_line(points, view) +
+                     best_without_nccl_line(points, view) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(
@@ -453,6 +468,7 @@ Document render_compare(const Json& report, const View& view) {
     for (const Chart& chart : compare_charts(report))
       document.gap().lines(Role::definitions, chart_text(chart, view));
   std::string definitions = view.format == Format::table ? "\n" : "";
+  definitions += choosers_line(points, view);
   const Collective collective = collective_in(points[0]);
   for (const std::string& line :
        {std::string(bus_bandwidth_words(collective)),

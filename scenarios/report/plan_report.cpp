@@ -289,7 +289,8 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
       "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "
       "or queues.",
       view, 2);
-  text += estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
+  text += doubtful_rates_line(points, view) + estimates_line(points, view) +
+          launches_line(points, view) + memory_line(points, view);
   text += unused_line(report) + hidden_line(table, view);
   return text + (view.explain ? "" : "--explain gives sources.\n");
 }

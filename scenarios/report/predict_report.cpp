@@ -283,7 +283,8 @@ std::string predict_notes(const Json& points, const View& view) {
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
   text += collectives_line(points, view) + unequal_nodes_line(points, view);
-  text += estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
+  text += best_without_nccl_line(points, view) + doubtful_rates_line(points, view) +
+          estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
   if (halves && !sharded)
     text += wrapped(
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
@@ -398,6 +399,8 @@ Json point_report(const Prediction& p, Cost cost) {
   j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
+  if (p.best_without_nccl) j["best_without_nccl"] = true;
+  if (!p.compute_doubtful.empty()) j["compute_doubtful"] = p.compute_doubtful;
   if (p.asked_global_batch > 0) j["asked_global_batch"] = p.asked_global_batch;
   if (p.launch_bound) j["bounded_by_launches"] = true;
   j["state_bytes"] = p.memory.state().value;

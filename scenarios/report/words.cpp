@@ -151,34 +151,86 @@ std::string Footnotes::text(const View& view, const Table& table) const {
   return all;
 }
 
-std::string estimates_line(const Json& points, const View& view) {
+namespace {
+
+/// What a sample takes or costs on an instance type, within the interval of its step.
+struct Around {
+  std::string instance;
+  double low = 0, high = 0;
+  bool estimated = false;  // its computing
+};
+
+/// Instance types whose compute is estimated, and those where it is measured, that change places
+/// within their intervals.
+struct Uncertain {
   std::set<std::string> estimated, measured;
-  const auto span = [](const Json& p, const char* key) {
-    return number_or(p, key, number_or(p, "step_time_s", 0)) /
-           std::max(1e-12, number_or(p, "step_time_s", 0)) /
-           std::max(1e-12, number_or(p, "throughput_samples_per_s", 0));
-  };
-  struct Around {
-    std::string instance;
-    double low = 0, high = 0;
-  };
-  std::vector<Around> by_estimate, by_measurement;
-  for (const Json& p : points)
-    if (!p.contains("error"))
-      (p.value("compute_measured", true) ? by_measurement : by_estimate)
-          .push_back(
-              {text_or(p, "instance"), span(p, "step_time_low_s"), span(p, "step_time_high_s")});
-  for (const Around& one : by_estimate)
-    for (const Around& other : by_measurement)
-      if (one.instance != other.instance && one.low <= other.high && one.high >= other.low) {
-        estimated.insert(one.instance);
-        measured.insert(other.instance);
+};
+
+Uncertain uncertain_order(const std::vector<Around>& all) {
+  Uncertain found;
+  for (const Around& one : all)
+    for (const Around& other : all)
+      if (one.estimated && !other.estimated && one.instance != other.instance &&
+          one.low <= other.high && one.high >= other.low) {
+        found.estimated.insert(one.instance);
+        found.measured.insert(other.instance);
       }
-  if (estimated.empty()) return "";
-  return wrapped(fmt::format("Compute is an estimate on {} and measured on {}: which of them "
-                             "trains more samples a second depends on the estimate.",
-                             fmt::join(estimated, ", "), fmt::join(measured, ", ")),
-                 view, 2);
+  return found;
+}
+
+}  // namespace
+
+std::string estimates_line(const Json& points, const View& view) {
+  std::vector<Around> times, costs;
+  for (const Json& p : points) {
+    const double step = number_or(p, "step_time_s", 0),
+                 rate = number_or(p, "throughput_samples_per_s", 0),
+                 cost = number_or(p, "usd_per_million_samples", 0);
+    if (p.contains("error") || step <= 0 || rate <= 0) continue;
+    const double low = number_or(p, "step_time_low_s", step) / step,
+                 high = number_or(p, "step_time_high_s", step) / step;
+    const bool estimated = !p.value("compute_measured", true);
+    times.push_back({text_or(p, "instance"), low / rate, high / rate, estimated});
+    if (cost > 0) costs.push_back({text_or(p, "instance"), low * cost, high * cost, estimated});
+  }
+  std::string text;
+  const auto say = [&](const Uncertain& order, const char* what) {
+    if (!order.estimated.empty())
+      text += wrapped(
+          fmt::format("Compute is an estimate on {} and measured on {}: which of them "
+                      "{} depends on the estimate.",
+                      fmt::join(order.estimated, ", "), fmt::join(order.measured, ", "), what),
+          view, 2);
+  };
+  const Uncertain time = uncertain_order(times), cost = uncertain_order(costs);
+  if (time.estimated == cost.estimated && time.measured == cost.measured) {
+    say(time, "trains more samples a second, or costs less a sample,");
+  } else {
+    say(time, "trains more samples a second");
+    say(cost, "costs less a sample");
+  }
+  return text;
+}
+
+std::string best_without_nccl_line(const Json& points, const View& view) {
+  const bool any = std::any_of(points.begin(), points.end(),
+                               [](const Json& p) { return p.value("best_without_nccl", false); });
+  return any ? wrapped(
+                   "best: of foreduce's own algorithms alone. NCCL is left out, because the "
+                   "profile does not say what its protocols cost.",
+                   view, 2)
+             : "";
+}
+
+std::string doubtful_rates_line(const Json& points, const View& view) {
+  std::set<std::string> rates;
+  for (const Json& p : points)
+    if (p.contains("compute_doubtful")) rates.insert(text_or(p, "compute_doubtful"));
+  std::string text;
+  for (const std::string& rate : rates)
+    text += wrapped(fmt::format("Doubtful: {}; large matrix products alone reach some 80 %.", rate),
+                    view, 2);
+  return text;
 }
 
 std::string memory_line(const Json& points, const View& view) {

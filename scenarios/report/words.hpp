@@ -89,6 +89,10 @@ std::vector<const char*> varying(const Json& points, std::initializer_list<const
 /// Which instance types' compute is estimated where another's is measured, if that decides between
 /// them: if a point of the one could be as fast as one of the other. Nothing otherwise.
 std::string estimates_line(const Json& points, const View& view);
+/// Whether "best" could not try NCCL.
+std::string best_without_nccl_line(const Json& points, const View& view);
+/// Rates of computing that hardly any GPU reaches, which make a plan too good; nothing without any.
+std::string doubtful_rates_line(const Json& points, const View& view);
 /// What a GPU must hold and by what; where rows differ, from least to most. Nothing where its
 /// memory is unknown.
 std::string memory_line(const Json& points, const View& view);

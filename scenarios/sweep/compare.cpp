@@ -53,6 +53,7 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
   if (!p.error.empty()) return job;
   try {
     job.candidates = candidates_of(method, c, context);
+    job.point.best_without_nccl = best_without_nccl(method, job.candidates);
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;
@@ -84,6 +85,7 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
   p.error = batch.all_known(job.questions) ? outcome.error : kInterrupted;
   p.segments = schedule.plan.segments;
   p.nccl_channels = schedule.nccl_channels;
+  p.chosen_because = schedule.why;
   if (p.method != MethodKind::ours) p.chosen = schedule.name();
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;

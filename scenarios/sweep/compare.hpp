@@ -24,13 +24,15 @@ struct Comparison {
   std::string instance, inner, profile;
   MethodKind method = MethodKind::ours;
   std::string algorithm;  ///< the method's name
+  bool best_without_nccl = false;
   int nodes = 0, ranks = 0;
   double oversubscription = 1;
   Placement placement = Placement::packed;
   std::size_t bytes = 0, count = 0;
   Type dtype = Type::f32;
-  ScheduleName chosen;    ///< nccl: what it chooses; best: the fastest; ours: none
-  int nccl_channels = 0;  ///< that NCCL takes of its own; 0: the algorithm is ours
+  ScheduleName chosen;         ///< nccl: what it chooses; best: the fastest; ours: none
+  std::string chosen_because;  ///< nccl: by which rule, "the cost model of NCCL 2.30"
+  int nccl_channels = 0;       ///< that NCCL takes of its own; 0: the algorithm is ours
   int segments = 0;
   std::string error;
   Seconds time;

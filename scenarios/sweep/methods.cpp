@@ -297,6 +297,12 @@ Interval Candidate::interval(Bytes bytes, const Outcome& outcome) const {
   return {u.low(time), u.high(time), true, u.reasons};
 }
 
+bool best_without_nccl(const Method& method, std::span<const Candidate> candidates) {
+  return method.kind == MethodKind::best &&
+         std::none_of(candidates.begin(), candidates.end(),
+                      [](const Candidate& c) { return c.by_nccl(); });
+}
+
 SimulationMode mode_of(std::span<const Outcome* const> outcomes) {
   bool from_disk = !outcomes.empty(), extrapolated = false, symmetric = false;
   for (const Outcome* one : outcomes) {

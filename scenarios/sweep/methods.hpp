@@ -143,6 +143,9 @@ struct Candidate {
   RunBy run_by(Bytes bytes) const;
 };
 
+/// Whether "best" is the best of our own algorithms only, because NCCL cannot be predicted here.
+bool best_without_nccl(const Method& method, std::span<const Candidate> candidates);
+
 /// The three questions that tell how two collectives slow each other: both at once, and each alone.
 /// All are sent as the first one is (Schedule::sending). concurrent_speeds() computes the speeds
 /// from the three answers. Pipelines are shortened to a few segments, because how two collectives

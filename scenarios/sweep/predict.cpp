@@ -224,6 +224,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   GpuTime gpus;
   try {
     job.candidates = candidates_of(method, c, context());
+    job.point.best_without_nccl = best_without_nccl(method, job.candidates);
     gpus = gpu_time(scenario_, p, workload, *c.cluster, options_.change.compute_speed);
   } catch (const InputError& e) {
     note_error(job, e);
@@ -234,6 +235,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.priced = cluster.priced();
   p.price = cluster.price();
   p.compute_source = compute.source;
+  p.compute_doubtful = compute.doubtful;
   p.compute_measured = compute.measured;
   p.launch_bound = compute.launches.value > 0 && compute.forward_backward <= compute.launches;
   p.gpu_memory = smallest_memory(cluster);

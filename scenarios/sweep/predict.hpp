@@ -48,6 +48,7 @@ struct Prediction {
   Precision precision = Precision::fp16, gradient = Precision::fp16;
   MethodKind method = MethodKind::ours;
   std::string algorithm;  ///< the method's name
+  bool best_without_nccl = false;
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
   Placement placement = Placement::packed;
@@ -76,7 +77,7 @@ struct Prediction {
   std::string bottleneck;  ///< busiest link of the largest bucket's all-reduce, or "latency"
   LinkKind bottleneck_kind = LinkKind::network;
   double bottleneck_utilisation = 0;
-  std::string compute_source;
+  std::string compute_source, compute_doubtful;
   bool compute_measured = false;
   bool launch_bound = false;  ///< whether forward and backward take as long as the host launches
                               ///< their kernels

@@ -40,6 +40,13 @@ struct AskedTable {
   }
 };
 
+/// Whether so many sizes are faster than the machine can be that it may be another one.
+bool outruns_machine(const CheckedTable& t) {
+  const auto fast = std::count_if(t.rows.begin(), t.rows.end(),
+                                  [](const CheckedRow& r) { return r.verdict == Verdict::fast; });
+  return static_cast<double>(fast) >= CheckLimits::fast_share * static_cast<double>(t.rows.size());
+}
+
 /// Nothing tells how many nodes the ranks were on: one GPU a node is as usual, and there are nodes
 /// of four and of two. Notes with which the times would be normal.
 void try_other_nodes(CheckedTable& one, const AskedTable& asked, const CheckQuestion& question) {
@@ -47,17 +54,12 @@ void try_other_nodes(CheckedTable& one, const AskedTable& asked, const CheckQues
   quick.causes = Causes::not_sought;
   remark::OtherNodes others;
   const int ranks = asked.table.ranks;
-  for (const int each : {1, 2, 4})
-    if (ranks % each == 0 && each < ranks && asked.judged(ranks / each, quick).normal)
-      others.fitting.emplace_back(ranks / each, each);
+  for (const int each : {1, 2, 4}) {
+    if (ranks % each != 0 || each >= ranks) continue;
+    const CheckedTable other = asked.judged(ranks / each, quick);
+    if (other.normal && !outruns_machine(other)) others.fitting.emplace_back(ranks / each, each);
+  }
   if (!others.fitting.empty()) one.remarks.insert(one.remarks.begin(), others);
-}
-
-/// Whether so many sizes are faster than the machine can be that it may be another one.
-bool outruns_machine(const CheckedTable& t) {
-  const auto fast = std::count_if(t.rows.begin(), t.rows.end(),
-                                  [](const CheckedRow& r) { return r.verdict == Verdict::fast; });
-  return static_cast<double>(fast) >= CheckLimits::fast_share * static_cast<double>(t.rows.size());
 }
 
 /// The verdict, without causes, as the machine with such GPUs that the times fit best, another

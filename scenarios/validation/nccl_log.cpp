@@ -273,11 +273,11 @@ class LogReader {
             NcclTiming{Seconds{bytes / *algbw / 1e9}, *algbw, *busbw};
         continue;
       }
-      // What the columns say of each other tells a shifted or damaged row from a sound one: two
-      // digits in 1.2e+06, else at least three.
-      const double says = bytes / (*time * 1e-6) / 1e9,
-                   slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
-      if (std::abs(says - *algbw) > 0.006 + slack * says) {
+      // What the columns say of each other tells a shifted or damaged row from a sound one, but for
+      // the digits that are printed: two in 1.2e+06.
+      const double says = bytes / (*time * 1e-6) / 1e9, few = half_digit(word(at)) / *time,
+                   slack = word(at).find('e') == string_view::npos ? std::max(0.01, few) : 0.06;
+      if (std::abs(says - *algbw) > std::max(0.006, half_digit(word(at + 1))) + slack * says) {
         return leave_out(
             bytes, fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); "
                                "left out",

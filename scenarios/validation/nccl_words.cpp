@@ -114,6 +114,15 @@ std::string without_tags(string_view line) {
   return plain;
 }
 
+double half_digit(string_view word) {
+  const std::size_t point = word.find('.');
+  const std::size_t digits =
+      point == string_view::npos ? 0 : word.find_first_not_of("0123456789", point + 1);
+  const std::size_t end = digits == string_view::npos ? word.size() : digits;
+  return point == string_view::npos ? 0.5
+                                    : 0.5 * std::pow(10, -static_cast<double>(end - point - 1));
+}
+
 std::optional<double> number(string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

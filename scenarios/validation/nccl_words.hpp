@@ -83,6 +83,8 @@ std::string without_colours(string_view line);
 std::string without_tags(string_view line);
 /// A whole word as a finite number that is not negative.
 std::optional<double> number(string_view word);
+/// Half of the last digit that is printed: 0.05 of "1.1", 0.5 of "34".
+double half_digit(string_view word);
 /// The same, and infinity for what is no number ("nan", "-inf"), as errors may be.
 std::optional<double> number_or_none(string_view word);
 /// A whole number without a sign, of at most 15 digits.

@@ -55,10 +55,23 @@ TEST(ExpectedCost, CountsLongPipelinesOfSmallClusters) {
   const auto why = [&](int segments) {
     Plan plan = q.schedule.plan;
     plan.segments = segments;
-    return too_large({*cluster, *q.schedule.algorithm, plan, q.count}, Bytes{100e6});
+    return size_notice({*cluster, *q.schedule.algorithm, plan, q.count}, Bytes{100e6}).too_large;
   };
   EXPECT_EQ(why(64), "");
   EXPECT_SAYS(why(65536), "more than --max-memory");
+}
+
+// Two minutes went by without a word.
+TEST(ExpectedCost, SaysBeforehandWhatTakesLong) {
+  const auto cluster = flat_cluster(16);
+  const Question q = ring_question(cluster, 1'000'000'000);
+  const auto told = [&](int segments) {
+    Plan plan = q.schedule.plan;
+    plan.segments = segments;
+    return size_notice({*cluster, *q.schedule.algorithm, plan, q.count}, Bytes{100e9}).long_one;
+  };
+  EXPECT_EQ(told(64), "");
+  EXPECT_SAYS(told(1 << 18), "messages takes about ");
 }
 
 TEST(Batch, GivesEqualQuestionsOneNumber) {
