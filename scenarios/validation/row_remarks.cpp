@@ -94,11 +94,13 @@ std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
 
 bool has_doubtful_plateau(const CheckedTable& table) {
   const auto& rows = table.rows;
-  const auto doubtful = [](const CheckedRow& r) {
-    if (r.row.bytes < CheckLimits::plateau_from || r.from == HealthyFrom::log) return false;
-    if (r.from == HealthyFrom::published) return r.verdict == Verdict::slow;
-    const bool wide = r.high.value > CheckLimits::wide * r.expected.value;
-    return times_expected(r) > (wide ? CheckLimits::doubtful_where_wide : CheckLimits::doubtful);
+  const bool ends_early = !rows.empty() && rows.back().row.bytes < CheckLimits::plateau_from;
+  const auto doubtful = [ends_early](const CheckedRow& r) {
+    if (r.row.bytes < (ends_early ? CheckLimits::one_protocol_from : CheckLimits::plateau_from) ||
+        r.from == HealthyFrom::log)
+      return false;
+    if (r.from == HealthyFrom::published) return r.verdict == Verdict::slow && !ends_early;
+    return times_expected(r) > (ends_early ? CheckLimits::doubtful_early : CheckLimits::doubtful);
   };
   const bool alone =
       !rows.empty() && rows.back().row.bytes >= CheckLimits::plateau_from &&

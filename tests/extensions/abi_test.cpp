@@ -24,7 +24,7 @@ std::string shared_code() {
 }
 
 TEST(PluginAbi, IsOfTheseHeaders) {
-  EXPECT_STREQ(kPluginAbi, "7 (libstdc++)");
+  EXPECT_STREQ(kPluginAbi, "8 (libstdc++)");
   EXPECT_EQ(sha1(shared_code()), "d9838b681acca32b752e56eca92e0623431269db")
       << "A header that plug-ins see has changed. If a plug-in built before would misread it, "
          "raise "

@@ -93,7 +93,7 @@ double with_rests_from(const char* length, double messages_each = 1) {
 
 TEST(Rest, FollowsLongMessagesOnlyIfSoSet) {
   EXPECT_NEAR(with_rests_from("64 KiB"), 2 * kMessage + 31 * 20e-6 + 5e-6, 1e-8);
-  EXPECT_NEAR(with_rests_from("65537 B"), 2 * kMessage + 5e-6, 1e-8);
+  EXPECT_NEAR(with_rests_from("66 KiB"), 2 * kMessage + 5e-6, 1e-8);
 }
 
 // Pieces of 64 KiB are a quarter of what rests whole, so they rest for half of the time.

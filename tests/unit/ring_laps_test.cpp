@@ -69,7 +69,7 @@ TEST(RingLaps, HoldForNcclsMessages) {
   for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"}) {
     const Cluster cluster = cluster_of(ec2(instance), 24);
     const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
-    for (const double bytes : {8.0, 1048576.0, 268435456.0}) {
+    for (const double bytes : {8.0, 1048576.0, 268435456.0, 300e6, 1.5e9}) {
       SCOPED_TRACE(testing::Message() << instance << ", " << bytes << " bytes");
       const Schedule schedule = nccl_schedule({cluster, rank_layout(cluster), profile},
                                               Bytes{bytes}, {NcclAlgorithm::ring});

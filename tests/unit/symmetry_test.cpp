@@ -22,8 +22,8 @@ std::shared_ptr<const Machine> machine_of(const std::string& name) {
 
 /// About `about` elements, in a number of which each rank, channel and segment gets the same.
 std::size_t even_count(const Layout& layout, const Plan& plan, double about) {
-  const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * plan.segments) *
-                    std::max<std::size_t>(1, layout.node_rings.size());
+  const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels) *
+                    plan.cut().parts() * std::max<std::size_t>(1, layout.node_rings.size());
   return std::max<std::size_t>(1, static_cast<std::size_t>(about) / unit) * unit;
 }
 
@@ -31,7 +31,8 @@ struct Shape {
   const char* machine = "";
   int nodes = 1, nodes_per_leaf = 0, segments = 1;
   double elements = 0;
-  bool dealt_out = false;  // nodes over the leaves in turn
+  bool dealt_out = false;      // nodes over the leaves in turn
+  int last = Segments::kFull;  // of the last segment
 };
 
 /// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
@@ -42,8 +43,9 @@ bool reduces_exactly(const Algorithm& algorithm, const Shape& c) {
                   .oversubscription = 2,
                   .placement = c.dealt_out ? Placement::spread : Placement::packed});
   const Layout layout = rank_layout(cluster);
-  const Plan plan =
-      with_defaults(algorithm, {.segments = c.segments, .channels = 0, .inner = "ring"}, layout, 1);
+  const Plan plan = with_defaults(
+      algorithm, {.segments = c.segments, .channels = 0, .inner = "ring", .last = c.last}, layout,
+      1);
   if (unsupported_reason(algorithm, layout, plan)) return false;
   const std::size_t count = even_count(layout, plan, c.elements);
   const CollectiveResult reduced = simulate({cluster, algorithm, plan, count}, by_symmetry());
@@ -69,6 +71,9 @@ TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
       for (const int segments : {1, 3})
         for (const double elements : {12e3, 1200e3}) {
           reduced += reduces_exactly(algorithm, {machine, nodes, 0, segments, elements});
+          if (segments > 1)
+            reduced += reduces_exactly(
+                algorithm, {machine, nodes, 0, segments, elements, false, Segments::kFull / 4});
           if (segments == 1)
             for (const bool dealt_out : {false, true})
               below_leaves +=
