@@ -8,7 +8,7 @@ namespace foreduce {
 
 void add_cache(CLI::App& app, Action& action) {
   struct Arguments {
-    bool clear = false;
+    bool clear = false, stats = false;
   };
   auto* command = app.add_subcommand(
       "cache",
@@ -16,7 +16,8 @@ void add_cache(CLI::App& app, Action& action) {
       "folder, or off.");
   const auto a = std::make_shared<Arguments>();
   auto* clear = command->add_flag("--clear", a->clear, "Remove them.");
-  command->add_flag("--stats", "Say what is kept, as without any option.")->excludes(clear);
+  command->add_flag("--stats", a->stats, "Say what is kept, as without any option.")
+      ->excludes(clear);
   add_examples(*command, {"foreduce cache", "foreduce cache --clear",
                           "FOREDUCE_CACHE=off foreduce predict mine.yaml"});
   command->callback([a, &action] {

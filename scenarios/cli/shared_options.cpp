@@ -354,8 +354,8 @@ BatchOptions SimulationOptions::batch() const {
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   options.progress = progress_of("simulations");
-  options.warn = [said = std::set<std::string>()](const std::string& why) mutable {
-    if (said.insert(why).second) std::cerr << "warning: " << why << '\n';
+  options.warn = [said = std::set<std::string>()](const std::string& notice) mutable {
+    if (said.insert(notice).second) std::cerr << "warning: " << notice << '\n';
   };
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};
