@@ -58,9 +58,9 @@ std::string place_of_point(const Json& points, const Json& p) {
   std::string place = counted(nodes, "node");
   if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
-  for (const char* key : {"model", "framework", "precision", "gradient_type", "placement"})
-    if (varies(points, key))
-      place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
+  for (const char* key : {"model", "framework", "precision", "placement"})
+    if (varies(points, key)) place += ", " + p.value(key, "");
+  if (gradient_is_chosen(points)) place += ", gradients in " + text_or(p, "gradient_type");
   if (varies(points, "batch_per_gpu"))
     place += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
   if (varies(points, "accumulation"))
