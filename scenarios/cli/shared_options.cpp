@@ -20,6 +20,7 @@
 
 #include "input/text_stream.hpp"
 #include "models/caller.hpp"
+#include "scenarios/cli/pace.hpp"
 
 namespace foreduce {
 namespace {
@@ -52,17 +53,13 @@ std::string& command_line() {
 class ProgressBar {
  public:
   void show(std::size_t done, std::size_t total, const std::string& counted) {
-    const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
-    if (passed < 1 || passed - last_ < 0.1) return;
-    last_ = passed;
+    const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+    pace_.reached(done, total, now);
+    if (now < 1 || now - last_ < 0.1) return;
+    last_ = now;
     const auto filled = static_cast<int>(30 * done / std::max<std::size_t>(1, total));
-    std::string line = fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", 30 - filled,
-                                   done, total, counted);
-    if (done > 0) {
-      const double each = passed / static_cast<double>(done);
-      line += fmt::format(", {:.{}f} a second, {:.0f} s left", 1 / each, each > 1 ? 2 : 1,
-                          each * static_cast<double>(total - done));
-    }
+    const std::string line = fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", filled, "",
+                                         30 - filled, done, total, counted, pace_.words());
     std::fputs(line.c_str(), stderr);
     shown_ = true;
   }
@@ -74,6 +71,7 @@ class ProgressBar {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
+  Pace pace_;
   double last_ = 0;
   bool shown_ = false;
 };
