@@ -161,10 +161,6 @@ int fit_to_logs(CalibrateArguments& a) {
     throw input_error(fmt::format("{} is of messages that are measured now, and {} is a log",
                                   a.of_messages, a.files.front()));
   const std::string& out_file = a.output.file();
-  if (const auto ending = std::filesystem::path(out_file).extension();
-      ending == ".json" || ending == ".csv" || ending == ".md" || ending == ".html")
-    throw input_error(fmt::format("-o {}: the profile is written there, which is YAML", out_file),
-                      "-o mine.yaml; --format says the form of the report");
   Output out(out_file, a.files.front());
   std::vector<NcclLog> logs;
   for (const std::string& file : a.files) logs.push_back(load_nccl_log(file));
@@ -347,7 +343,8 @@ void add_calibrate(CLI::App& app, Action& action) {
   auto* cluster = command->add_option("--cluster", a->cluster,
                                       "A scenario with the one cluster that is measured.");
   add_log_options(*command, *a, cluster);
-  command->add_option("--keep", a->keep, "Write what was measured to this file.");
+  command->add_option("--keep", a->keep, "Write what was measured to this file.")
+      ->check(ends_in({".json"}));
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
   command->add_option("--warmup", a->warmup, "Iterations that are not timed.")
@@ -364,6 +361,10 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->excludes(cluster);
   a->output.add_to(*command);
+  a->output.take_endings([command]() -> std::vector<std::string> {
+    if (command->count("--reference") > 0) return {};
+    return {".yaml", ".yml"};
+  });
   command->get_option("--output")
       ->description(
           "Write the profile, which is YAML, to this file instead of standard output; "

@@ -224,19 +224,39 @@ std::string ending_of(const std::string& file) {
   return ending.empty() ? "" : ending.substr(1);
 }
 
-/// Refuses what other programs write, which would get a table of text into a file called .xlsx.
-std::string ending_refused(const std::string& file, Forms forms) {
-  const std::string ending = ending_of(file);
-  std::vector<std::string> others = {"pdf",     "xls",  "xlsx", "ods", "doc", "docx",
-                                     "parquet", "pptx", "svg",  "png", "jpg", "jpeg",
-                                     "gif",     "toml", "tsv",  "zip", "gz"};
-  if (forms == Forms::without_csv) others.emplace_back("csv");
-  if (std::find(others.begin(), others.end(), ending) == others.end()) return "";
-  return fmt::format(".{} files cannot be written{}\n  accepted: .txt, {}.json, .md, .html", ending,
-                     ending == "csv" ? " here" : "", forms == Forms::without_csv ? "" : ".csv, ");
+/// What is wrong with the ending of a file's name; "" of standard output, devices and pipes too.
+std::string ending_refused(const std::string& file, const std::vector<std::string>& accepted) {
+  std::error_code none;
+  const auto status = std::filesystem::status(file, none);
+  if (file.empty() ||
+      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
+    return "";
+  const std::string ending = ending_of(file).empty() ? "" : "." + ending_of(file);
+  if (std::find(accepted.begin(), accepted.end(), ending) != accepted.end()) return "";
+  std::vector<std::string> shown;
+  std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(shown),
+               [](const std::string& one) { return !one.empty(); });
+  return fmt::format("{}\n  {}",
+                     ending.empty() ? fmt::format("'{}' has no ending", file)
+                                    : ending + " files cannot be written here",
+                     suggest(ending, shown));
+}
+
+/// Endings of the forms that a report has. Without any, it is as if -o were not there.
+std::vector<std::string> report_endings(Forms forms) {
+  std::vector<std::string> all = {".txt", ".json", ".md", ".html", ".log", ""};
+  if (forms != Forms::without_csv) all.insert(all.begin() + 1, ".csv");
+  return all;
 }
 
 }  // namespace
+
+CLI::Validator ends_in(std::vector<std::string> endings) {
+  return {[endings = std::move(endings)](const std::string& file) {
+            return ending_refused(file, endings);
+          },
+          ""};
+}
 
 void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
   otherwise_ = otherwise;
@@ -248,12 +268,15 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
   command
       .add_option("--format", format_,
                   fmt::format("Form of the answer. Without it, the ending of -o decides ({}.json, "
-                              ".md, .html, .txt); otherwise {}.",
+                              ".md, .html; text: .txt, .log or none); otherwise {}.",
                               forms == Forms::without_csv ? "" : ".csv, ",
                               otherwise == Format::json ? "json" : "table"))
       ->transform(one_of(names));
   add_output_option(command, output_, "Write the answer to this file instead of standard output.")
-      ->check([forms](const std::string& file) { return ending_refused(file, forms); });
+      ->check([this, forms](const std::string& file) {
+        const auto others = endings_ ? endings_() : std::vector<std::string>();
+        return ending_refused(file, others.empty() ? report_endings(forms) : others);
+      });
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
   command.add_flag("--explain", explain_,
                    "Add definitions, sources and long reasons below the table.");
@@ -263,12 +286,12 @@ Format OutputOptions::format() const {
   for (const auto& [name, format] : format_names())
     if (name == format_) return format;
   const std::string ending = ending_of(output_);
-  return ending == "json"   ? Format::json
-         : ending == "csv"  ? Format::csv
-         : ending == "md"   ? Format::markdown
-         : ending == "html" ? Format::html
-         : ending == "txt"  ? Format::table
-                            : otherwise_;
+  return ending == "json"                     ? Format::json
+         : ending == "csv"                    ? Format::csv
+         : ending == "md"                     ? Format::markdown
+         : ending == "html"                   ? Format::html
+         : ending == "txt" || ending == "log" ? Format::table
+                                              : otherwise_;
 }
 
 View OutputOptions::view() const {
@@ -282,9 +305,11 @@ View OutputOptions::view() const {
 }
 
 void OutputOptions::add_html_to(CLI::App& command) {
-  command.add_option("--html", html_,
-                     "Also write the answer as a page into this file: tables and charts that any "
-                     "browser shows, without a network.");
+  command
+      .add_option("--html", html_,
+                  "Also write the answer as a page into this file: tables and charts that any "
+                  "browser shows, without a network.")
+      ->check(ends_in({".html", ".htm"}));
 }
 
 Answer::Answer(const OutputOptions& options, const std::string& question, Writing writing)

@@ -81,7 +81,7 @@ void add_import(CLI::App& topology, Action& action) {
       "marked as assumed.");
   const auto a = std::make_shared<ImportArguments>();
   command->add_option("dump", a->dump, "The XML or the text.")->required();
-  add_output_option(*command, a->output);
+  add_output_option(*command, a->output)->check(ends_in({".yaml", ".yml"}));
   command->add_option("--like", a->choices.like,
                       "A machine of foreduce list instances, or ./file.yaml that tells what the "
                       "dump does not. Default: the one with the same GPUs.");
@@ -102,6 +102,11 @@ void add_topology(CLI::App& app, Action& action) {
   command->add_option("instance", a->instance,
                       "A machine of foreduce list instances, or ./file.yaml.");
   a->output.add_to(*command);
+  a->output.take_endings([command]() -> std::vector<std::string> {
+    if (command->count("--dot") > 0) return {".dot", ".gv"};
+    if (command->count("--simgrid") + command->count("--nccl") > 0) return {".xml"};
+    return {};
+  });
   command->add_flag("--dot", a->dot, "Write the graph for Graphviz.")->excludes("--format");
   command
       ->add_flag("--simgrid", a->simgrid,

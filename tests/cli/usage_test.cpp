@@ -236,7 +236,7 @@ allreduce: { algorithm: ring }
 TEST(Output, IsNeverWrittenOverTheQuestion) {
   const TemporaryFolder folder;
   const std::string file = folder
-                               .write("same.yaml", R"(
+                               .write("same.txt", R"(
 name: x
 cluster: { instance: p4d.24xlarge, nodes: 2 }
 allreduce: { algorithm: ring }
