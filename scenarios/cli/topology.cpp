@@ -19,7 +19,6 @@ struct TopologyArguments {
 };
 
 int show_topology(const TopologyArguments& a) {
-  if (a.instance.empty()) throw input_error("say which machine", "foreduce topology p4d.24xlarge");
   const Machine machine = machine_named(a.instance);
   warn_of_machine(a.instance, {});
   if (a.nccl) {
@@ -128,7 +127,9 @@ void add_topology(CLI::App& app, Action& action) {
                           "foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg",
                           "foreduce topology p5.48xlarge --simgrid --nodes 4 > platform.xml"});
   command->callback([a, command, &action] {
-    if (command->get_subcommands().empty()) action = [a] { return show_topology(*a); };
+    if (!command->get_subcommands().empty()) return;
+    if (a->instance.empty()) throw CLI::RequiredError("instance");
+    action = [a] { return show_topology(*a); };
   });
   add_import(*command, action);
 }
