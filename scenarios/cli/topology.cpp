@@ -1,7 +1,6 @@
 // `foreduce topology`: what a machine is believed to look like.
 #include <fmt/format.h>
 
-#include "input/counted.hpp"
 #include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/written_files.hpp"
@@ -55,19 +54,7 @@ int import_topology(const ImportArguments& a) {
   const ImportedMachine imported = import_machine(load_topology_dump(a.dump), a.choices);
   write_output(a.output, machine_file(imported, "foreduce topology import"), a.dump);
   if (a.output.empty()) return 0;
-  const Machine& m = imported.machine;
-  std::string text =
-      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {}\n", a.output, m.gpu->count,
-                  m.gpu->model, m.nic.count, to_text(m.nic.bandwidth), m.pcie->switches.size(),
-                  counted(m.host ? m.host->sockets : 0, "socket"));
-  for (const std::string& note : imported.notes)
-    text += wrapped(note, View{.width = terminal_width()}, 2);
-  text += imported.differences.empty() ? fmt::format("no difference from {}\n", imported.base)
-                                       : fmt::format("differences from {}:\n", imported.base);
-  for (const std::string& difference : imported.differences) text += "  " + difference + "\n";
-  text += fmt::format("look at it: foreduce topology {}{}\n",
-                      a.output.find('/') == std::string::npos ? "./" : "", a.output);
-  write_output("", text);
+  write_output("", import_summary(imported, a.output, View{.width = terminal_width()}));
   return 0;
 }
 

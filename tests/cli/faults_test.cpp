@@ -62,7 +62,7 @@ class Faults : public testing::TestWithParam<Command> {
       for (const char* way : {"network", "memory"})
         for (const int bytes : {4, 1024, 65536, 1 << 18, 1 << 20, 1 << 22, 1 << 24})
           points +=
-              fmt::format(R"({}{{"kind":"{}","way":"{}","bytes":{},"fan":1,"samples_s":[{}]}})",
+              fmt::format(R"({}{{"kind":"{}","path":"{}","bytes":{},"fan":1,"samples_s":[{}]}})",
                           points.empty() ? "" : ",", kind, way, bytes, 1e-5 + bytes * 1e-9);
     folder_.write("probe.json", R"({"kind":"probe","points":[)" + points + "]}");
     for (const int part : {1, 2})
