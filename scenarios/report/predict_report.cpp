@@ -178,7 +178,7 @@ std::string predict_answer(const Json& report, const View& view) {
     return std::any_of(those.begin(), those.end(), [](const Json* p) { return fits_memory(*p); });
   };
   const bool runs = any_fits(some);
-  if (!runs) text += "Nothing here fits into the GPUs' memory.\n";
+  if (!runs) text += "Nothing here fits into the GPUs' memory. With enough of it:\n";
   for (const Points& group : choices(points))
     text += runs && !any_fits(group) ? too_large_words(points, group, view)
                                      : answer_of(points, group, view);
