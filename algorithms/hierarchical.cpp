@@ -68,7 +68,7 @@ const Registered entry{
 // ------------------------------------------------------------------ reduce-scatter, all-gather
 
 /// Segment k of the block of every worker on every node.
-struct Pieces {
+struct BlockSegments {
   Buffer data;
   int workers, per_node;
   Segments cut;
@@ -92,14 +92,14 @@ Tag inside(int k, int which) {
 }
 
 template <class Each>
-Event in_pieces(Transport& t, Buffer data, const Plan& plan, Each each) {
+Event by_segments(Transport& t, Buffer data, const Plan& plan, Each each) {
   const Layout& layout = t.layout();
   if (layout.at(t.rank()).server) return {};
   const Transport rails = t.subset(rail_ranks(layout, t.rank()), 1);
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k)
-    done.push_back(
-        each(Pieces{data, layout.workers, layout.per_node(), plan.cut(), k}, rails.in_group(k)));
+    done.push_back(each(BlockSegments{data, layout.workers, layout.per_node(), plan.cut(), k},
+                        rails.in_group(k)));
   return t.join(done);
 }
 
@@ -108,17 +108,17 @@ Event reduce_scatter(Transport& t, Buffer data, Op op, const Plan& plan, Event a
   const int nodes = t.layout().nodes, here = t.layout().at(t.rank()).node,
             local = t.layout().at(t.rank()).local;
   const Algorithm& inner = inner_of(plan, Collective::reduce_scatter);
-  return in_pieces(t, data, plan, [&](const Pieces& pieces, Transport rail) {
+  return by_segments(t, data, plan, [&](const BlockSegments& blocks, Transport rail) {
     std::vector<Event> ready{after};
     for (int i = 0; i < nodes; ++i) {  // a ring first sends what goes to the node before
       const int other = (here - 1 - i + nodes) % nodes;
-      Tag tag = inside(pieces.k, i);
+      Tag tag = inside(blocks.k, i);
       tag.step = i * node.size();
-      ready.push_back(node.reduce_scatter(t, pieces.of_node(other), op, tag, after));
+      ready.push_back(node.reduce_scatter(t, blocks.of_node(other), op, tag, after));
     }
     const Event summed = t.join(ready);
     if (nodes == 1) return summed;
-    return inner.run_blocks(rail, pieces.of_rail(local), op, {}, summed);
+    return inner.run_blocks(rail, blocks.of_rail(local), op, {}, summed);
   });
 }
 
@@ -127,14 +127,14 @@ Event all_gather(Transport& t, Buffer data, Op op, const Plan& plan, Event after
   const int nodes = t.layout().nodes, here = t.layout().at(t.rank()).node,
             local = t.layout().at(t.rank()).local;
   const Algorithm& inner = inner_of(plan, Collective::all_gather);
-  return in_pieces(t, data, plan, [&](const Pieces& pieces, Transport rail) {
+  return by_segments(t, data, plan, [&](const BlockSegments& blocks, Transport rail) {
     const Event gathered =
-        nodes == 1 ? after : inner.run_blocks(rail, pieces.of_rail(local), op, {}, after);
+        nodes == 1 ? after : inner.run_blocks(rail, blocks.of_rail(local), op, {}, after);
     std::vector<Event> all;
     for (int i = 0; i < nodes; ++i) {
-      Tag tag = inside(pieces.k, i);
+      Tag tag = inside(blocks.k, i);
       tag.step = i * node.size();
-      all.push_back(node.all_gather(t, pieces.of_node((here + i) % nodes), tag, gathered));
+      all.push_back(node.all_gather(t, blocks.of_node((here + i) % nodes), tag, gathered));
     }
     return t.join(all);
   });
@@ -150,13 +150,14 @@ std::size_t sends_blocks(const Layout& layout, int rank, std::size_t count, cons
       inner_of(plan, phase == Phase::scatter ? Collective::reduce_scatter : Collective::all_gather);
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Pieces pieces{{nullptr, 0, count}, layout.workers, layout.per_node(), plan.cut(), k};
+    const BlockSegments blocks{
+        {nullptr, 0, count}, layout.workers, layout.per_node(), plan.cut(), k};
     for (int n = 0; n < layout.nodes; ++n)
-      total += phase == Phase::scatter ? node.sends_scattering(pieces.of_node(n))
-                                       : node.sends_gathering(pieces.of_node(n));
+      total += phase == Phase::scatter ? node.sends_scattering(blocks.of_node(n))
+                                       : node.sends_gathering(blocks.of_node(n));
     if (layout.nodes > 1)
       total += inner.sends_blocks(layout.nodes, layout.at(rank).node,
-                                  pieces.of_rail(layout.at(rank).local));
+                                  blocks.of_rail(layout.at(rank).local));
   }
   return total;
 }

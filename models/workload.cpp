@@ -127,6 +127,18 @@ double linear_share(const Workload& workload, const std::string& sample) {
   return std::min(1.0, kFlopPerMac * macs * positions_of(workload, sample) / all);
 }
 
+void add_shorter_sample(Workload& workload, const std::string& sample) {
+  const Variant* usual = workload.variant("");
+  const double asked = tokens_of(sample), most = usual ? tokens_of(usual->sample) : 0;
+  const double linear = linear_share(workload, "");
+  if (workload.variant(sample) || asked < 1 || asked >= most || asked != std::floor(asked) ||
+      linear >= 1)
+    return;
+  const double part = asked / most;
+  workload.variants.push_back(
+      {sample, usual->train_gflop * (linear * part + (1 - linear) * part * part)});
+}
+
 namespace {
 /// What is left without the gradients of frozen weights, which are this part of all.
 double without_frozen(const Workload& workload, double weights) {

@@ -13,7 +13,7 @@ namespace foreduce {
 namespace {
 
 template <class T>
-void fold_as(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::size_t count) {
+void reduce_typed(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::size_t count) {
   auto* __restrict into = reinterpret_cast<T*>(into_bytes);
   const auto* __restrict from = reinterpret_cast<const T*>(from_bytes);
   switch (op) {
@@ -103,9 +103,9 @@ std::size_t add_halves(Type, std::byte*, const std::byte*, std::size_t) { return
 
 void reduce(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count) {
   switch (type) {
-    case Type::f32: return fold_as<float>(op, into, from, count);
-    case Type::f64: return fold_as<double>(op, into, from, count);
-    case Type::i32: return fold_as<std::int32_t>(op, into, from, count);
+    case Type::f32: return reduce_typed<float>(op, into, from, count);
+    case Type::f64: return reduce_typed<double>(op, into, from, count);
+    case Type::i32: return reduce_typed<std::int32_t>(op, into, from, count);
     case Type::f16:
     case Type::bf16: break;
   }
@@ -113,9 +113,9 @@ void reduce(Op op, Type type, std::byte* into, const std::byte* from, std::size_
   into += 2 * done;
   from += 2 * done;
   count -= done;
-  if (type == Type::f16) return fold_as<Eigen::half>(op, into, from, count);
+  if (type == Type::f16) return reduce_typed<Eigen::half>(op, into, from, count);
   return op == Op::sum ? add_bf16(into, from, count)
-                       : fold_as<Eigen::bfloat16>(op, into, from, count);
+                       : reduce_typed<Eigen::bfloat16>(op, into, from, count);
 }
 
 }  // namespace foreduce

@@ -18,14 +18,14 @@ namespace {
 struct Message {
   std::vector<Contributions> values;
   std::vector<int> chunks;   // where each comes from
-  std::vector<bool> begins;  // a piece of its own begins with this chunk
+  std::vector<bool> begins;  // a range of its own begins with this chunk
   std::vector<bool> used;    // received into the rank's buffer
   int from = -1, to = -1, channel = 0;
   int depth = 0;  // messages one after another until it has arrived
   FilePlace sent, received;
 };
 
-/// A verb that is not cut into pieces yet.
+/// A verb that is not cut into ranges yet.
 struct Posted {
   LoweredVerbs verbs;
   int message = -1, first = 0, count = 0, from_chunk = 0;  // of the message; the rank's first chunk
@@ -283,22 +283,22 @@ class Lowering {
     verb.depth = got.depth;
     const int number = static_cast<int>(gpu(r).posted.size());
     for (int i = 0; i < count; ++i) {
-      const auto piece = static_cast<std::size_t>(begin + i), c = static_cast<std::size_t>(to + i);
-      if (!same_size(got.chunks[piece], to + i))
+      const auto index = static_cast<std::size_t>(begin + i), c = static_cast<std::size_t>(to + i);
+      if (!same_size(got.chunks[index], to + i))
         fail(at, fmt::format("chunk {} of GPU {} comes to the place of chunk {}, which may be of "
                              "another size",
-                             got.chunks[piece], got.from, to + i));
-      if ((to + i) % own_ == 0) got.begins[piece] = true;
-      got.used[piece] = true;
+                             got.chunks[index], got.from, to + i));
+      if ((to + i) % own_ == 0) got.begins[index] = true;
+      got.used[index] = true;
       Contributions& value = gpu(r).values[c];
-      if (kind == LoweredVerb::recv) value = got.values[piece];
+      if (kind == LoweredVerb::recv) value = got.values[index];
       else {
-        value += got.values[piece];
+        value += got.values[index];
         if (gpu(r).writer[c] >= 0)
           verb.depth = std::max(verb.depth, posted(r, gpu(r).writer[c]).depth);
       }
       gpu(r).writer[c] = number;
-      got.values[piece] = {};  // no longer needed
+      got.values[index] = {};  // no longer needed
     }
     gpu(r).posted.push_back(std::move(verb));
     return number;
@@ -386,14 +386,14 @@ class Lowering {
                             stuck > kNamed ? fmt::format("; and {} more", stuck - kNamed) : ""));
   }
 
-  /// Cuts messages into pieces that are contiguous on both sides, and numbers them along their
+  /// Cuts messages into ranges that are contiguous on both sides, and numbers them along their
   /// connections.
   LoweredSchedule result() {
     std::map<Connection, int> next;
-    std::vector<std::vector<LoweredPiece>> pieces;  // by message; first: within the message
+    std::vector<std::vector<LoweredRange>> ranges;  // by message; first: within the message
     for (const Message& m : messages_) {
       int& sequence = next[{m.from, m.to, m.channel}];
-      auto& mine = pieces.emplace_back();
+      auto& mine = ranges.emplace_back();
       for (int i = 0; i < static_cast<int>(m.begins.size()); ++i)
         if (m.begins[static_cast<std::size_t>(i)]) mine.push_back({sequence++, i, 1, i > 0});
         else ++mine.back().count;
@@ -407,10 +407,10 @@ class Lowering {
       for (Posted& v : gpu.posted) {
         schedule.longest_chain = std::max(schedule.longest_chain, v.depth);
         if (v.message >= 0)
-          for (LoweredPiece piece : pieces[static_cast<std::size_t>(v.message)])
-            if (piece.first >= v.first && piece.first < v.first + v.count) {
-              piece.first += v.from_chunk - v.first;
-              v.verbs.pieces.push_back(piece);
+          for (LoweredRange range : ranges[static_cast<std::size_t>(v.message)])
+            if (range.first >= v.first && range.first < v.first + v.count) {
+              range.first += v.from_chunk - v.first;
+              v.verbs.ranges.push_back(range);
             }
         verbs.push_back(std::move(v.verbs));
       }

@@ -16,9 +16,9 @@ enum class LoweredVerb : std::uint8_t {
 
 /// Chunks that travel together: a message's place in the sequence of its connection, and which
 /// chunks of the rank's buffer it is read from or written to.
-struct LoweredPiece {
+struct LoweredRange {
   int sequence = 0, first = 0, count = 1;
-  bool follows = false;  ///< it is packed behind the piece before it
+  bool follows = false;  ///< it is packed behind the range before it
 };
 
 /// One verb of one rank. Its chunks are those of the rank's buffer, in which input and output are
@@ -26,7 +26,7 @@ struct LoweredPiece {
 struct LoweredVerbs {
   LoweredVerb verb = LoweredVerb::join;
   int peer = -1, channel = 0;
-  std::vector<LoweredPiece> pieces;  ///< none for a join; several travel as one message
+  std::vector<LoweredRange> ranges;  ///< none for a join; several travel as one message
   std::vector<int> after;            ///< earlier verbs of this rank, by number; for send and join
 };
 

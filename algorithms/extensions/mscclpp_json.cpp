@@ -31,7 +31,7 @@ class Slots {
     for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
       for (const LoweredVerbs& v : schedule.ranks[r])
         if (v.verb == LoweredVerb::send)
-          for (const LoweredPiece& p : v.pieces) {
+          for (const LoweredRange& p : v.ranges) {
             int& size = sizes_[static_cast<std::size_t>(v.peer)];
             slots_[{static_cast<int>(r), v.peer, v.channel, p.sequence}] = size;
             size += p.count;
@@ -68,7 +68,7 @@ Json ops_of(const std::vector<LoweredVerbs>& verbs, int rank, const std::vector<
             const Slots& slots, const char* own) {
   Json ops = Json::array();
   for (const LoweredVerbs& v : verbs)
-    for (const LoweredPiece& p : v.pieces) {
+    for (const LoweredRange& p : v.ranges) {
       const Json mine{{"type", own}, {"index", p.first}, {"size", p.count}};
       if (v.verb == LoweredVerb::send) {
         const auto peer = std::find(peers.begin(), peers.end(), v.peer) - peers.begin();

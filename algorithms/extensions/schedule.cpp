@@ -36,9 +36,9 @@ class Player {
     if (rank >= ranks()) return 0;  // a server
     for (const LoweredVerbs& verb : of(rank))
       if (verb.verb == LoweredVerb::send)
-        for (const LoweredPiece& piece : verb.pieces)
+        for (const LoweredRange& range : verb.ranges)
           for (int k = 0; k < segments; ++k)
-            total += part(Buffer{nullptr, 0, count}, piece, {segments, k}).count;
+            total += part(Buffer{nullptr, 0, count}, range, {segments, k}).count;
     return total;
   }
 
@@ -51,13 +51,13 @@ class Player {
     return schedule_.ranks[static_cast<std::size_t>(rank)];
   }
 
-  /// The elements of a piece, which lies in one block.
-  Buffer part(const Buffer& data, const LoweredPiece& piece, Segment segment) const {
-    const int block = piece.first / own_, first = piece.first % own_;
+  /// The elements of a range, which lies in one block.
+  Buffer part(const Buffer& data, const LoweredRange& range, Segment segment) const {
+    const int block = range.first / own_, first = range.first % own_;
     const Buffer whole = collective_ == Collective::all_to_all ? equal_block(data, ranks(), block)
                                                                : data.chunk(chunks_ / own_, block);
     const Buffer mine = whole.segment(segment.of, segment.number);
-    const Buffer begin = mine.chunk(own_, first), last = mine.chunk(own_, first + piece.count - 1);
+    const Buffer begin = mine.chunk(own_, first), last = mine.chunk(own_, first + range.count - 1);
     Buffer all = begin;
     all.count = last.offset + last.count - begin.offset;
     return all;
@@ -75,12 +75,12 @@ class Player {
                           : before.empty()   ? Event{}
                                              : t.join(before);
       std::vector<Event> happened;
-      for (const LoweredPiece& piece : verb.pieces) {
-        const Tag tag{.step = piece.sequence,
+      for (const LoweredRange& range : verb.ranges) {
+        const Tag tag{.step = range.sequence,
                       .segment = segment.number,
                       .channel = verb.channel,
-                      .packed = piece.follows ? Packed::yes : Packed::no};
-        const Buffer elements = part(data, piece, segment);
+                      .packed = range.follows ? Packed::yes : Packed::no};
+        const Buffer elements = part(data, range, segment);
         if (verb.verb == LoweredVerb::send) t.send(verb.peer, tag, elements, ready);
         else if (verb.verb == LoweredVerb::recv)
           happened.push_back(t.recv(verb.peer, tag, elements));

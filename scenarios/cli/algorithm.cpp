@@ -77,7 +77,7 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
       ->transform(one_of({"msccl-xml", kPlan}))
       ->capture_default_str();
-  add_output_option(*command, a->output);
+  add_output_option(*command, a->output)->check(ends_in({".xml", ".json"}));
   add_plugin_option(*command);
   add_examples(*command, {"foreduce algorithm export ring --ranks 8 -o ring.xml",
                           "foreduce compare --instance p4d.24xlarge --nodes 1 --algorithm "

@@ -22,7 +22,8 @@ class WrappedHelp : public CLI::Formatter {
   /// Without what it excludes: the descriptions say so, in fewer words.
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string all = CLI::Formatter::make_option_opts(option);
-    return all.substr(0, all.find(" Excludes:"));
+    return in_lines(all.substr(0, all.find(" Excludes:")),
+                    2 + make_option_name(option, option->get_positional()).size());
   }
   std::string make_subcommand(const CLI::App* command) const override {
     std::ostringstream out;
@@ -43,6 +44,23 @@ class WrappedHelp : public CLI::Formatter {
   }
 
  private:
+  /// A long list of words goes on below itself, broken at commas; `begins`: where its line does.
+  static std::string in_lines(const std::string& list, std::size_t begins) {
+    constexpr std::size_t kIndent = 6;
+    std::string out;
+    std::size_t column = begins;
+    TextStream words(list);
+    for (std::string word; std::getline(words, word, ',');) {
+      if (!out.empty()) out += ',';
+      if (column + word.size() + 1 > static_cast<std::size_t>(terminal_width()) && !out.empty()) {
+        out += "\n" + std::string(kIndent, ' ');
+        column = kIndent;
+      }
+      out += word;
+      column += word.size() + 1;
+    }
+    return out;
+  }
   /// In the column beside the names; the formatter indents what follows a line break.
   std::string fitted(const std::string& text) const {
     std::string out = wrapped(
@@ -81,11 +99,18 @@ bool names_command(CLI::App& command, const std::string& word) {
 void refuse_unknown_options(CLI::App& app, int argc, char** argv) {
   CLI::App* command = &app;
   bool leading = true;  // as long as all words were commands
+  const auto is_number = [](const std::string& name) {
+    return name.find_first_of(".0123456789") == 1;  // a value: --sizes -8B
+  };
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    const std::string word(argv[i]), name = word.substr(0, word.find('='));
+    const std::string word(argv[i]);
+    std::string name = word.substr(0, word.find('='));
     leading = leading && names_command(*command, word);
     if (leading) command = command_named(*command, word);
-    if (!name.starts_with("--") || command->get_option_no_throw(name)) continue;
+    if (!name.starts_with("-") || name == "-" || is_number(name)) continue;
+    const bool attached = !name.starts_with("--") &&  // -oFILE
+                          command->get_option_no_throw(name.substr(0, 2)) != nullptr;
+    if (attached || command->get_option_no_throw(name)) continue;
     std::vector<std::string> names;
     for (const CLI::Option* o : command->get_options())
       for (const std::string& known : o->get_lnames()) names.push_back("--" + known);

@@ -15,6 +15,7 @@
 #include "scenarios/validation/leave_out.hpp"
 #include "scenarios/validation/log_calibration.hpp"
 #include "scenarios/cli/launch_options.hpp"
+#include "scenarios/report/calibration_report.hpp"
 #include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
@@ -40,7 +41,7 @@ Json probes_json(const std::vector<ProbePoint>& points) {
   Json all = Json::array();
   for (const ProbePoint& p : points)
     all.push_back({{"kind", name_of(p.experiment)},
-                   {"way", name_of(p.path)},
+                   {"path", name_of(p.path)},
                    {"bytes", p.bytes},
                    {"fan", p.fan},
                    {"samples_s", p.samples}});
@@ -63,13 +64,13 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
   std::vector<CalibrationPoint> points;
   for (const auto& p : report["points"]) {
     const bool sound = p.is_object() && p.contains("kind") && p["kind"].is_string() &&
-                       p.contains("way") && p["way"].is_string() && p.contains("bytes") &&
+                       p.contains("path") && p["path"].is_string() && p.contains("bytes") &&
                        p["bytes"].is_number_integer() && p.contains("fan") &&
                        p["fan"].is_number_integer() && p.contains("samples_s") &&
                        p["samples_s"].is_array() && !p["samples_s"].empty();
     if (!sound)
       throw bad(
-          fmt::format("point {} lacks kind, way, bytes, fan or samples_s", points.size() + 1));
+          fmt::format("point {} lacks kind, path, bytes, fan or samples_s", points.size() + 1));
     std::vector<double> samples;
     for (const auto& s : p["samples_s"]) {
       if (!s.is_number() || !(s.get<double>() > 0))
@@ -78,44 +79,14 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
       samples.push_back(s.get<double>());
     }
     const auto experiment = experiment_named(p["kind"].get<std::string>());
-    const auto path = experiment_path_named(p["way"].get<std::string>());
+    const auto path = experiment_path_named(p["path"].get<std::string>());
     if (!experiment || !path)
       throw bad(fmt::format("point {}: there is no experiment {} by {}", points.size() + 1,
-                            p["kind"].dump(), p["way"].dump()));
+                            p["kind"].dump(), p["path"].dump()));
     points.push_back({*experiment, *path, p["bytes"].get<double>(), p["fan"].get<int>(),
                       quantile(samples, 0.5)});
   }
   return points;
-}
-
-/// How the calibrated model does on points, fitted or held out.
-std::string errors_table(const Calibration& c) {
-  Table t;
-  for (const char* heading :
-       {"experiment", "path", "points", "set", "median error", "worst", "bias"})
-    t.column(heading);
-  for (const CalibrationError& e : c.errors)
-    t.row({std::string(name_of(e.experiment)), std::string(name_of(e.path)),
-           std::to_string(e.points), e.fitted ? "fit" : "held out",
-           fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.1f} %", 100 * e.worst),
-           fmt::format("{:+.1f} %", 100 * e.bias)});
-  return t.text({});
-}
-
-/// Whether the profile is good enough to predict with.
-std::string verdict_on(const Calibration& c) {
-  constexpr double kBad = 0.3;
-  const auto worst = std::max_element(
-      c.errors.begin(), c.errors.end(),
-      [](const CalibrationError& x, const CalibrationError& y) { return x.median < y.median; });
-  if (worst == c.errors.end()) return "";
-  if (worst->median <= kBad)
-    return fmt::format("Medians are within {:.0f} %.\n", 100 * worst->median);
-  return fmt::format(
-      "This profile does not describe these measurements: {} by {} is off by {:.0f} % in the "
-      "median.\nDo not predict with it. Is --cluster the one that was measured (threads are on one "
-      "host,\nso one node), with its links' true bandwidths? Was the host idle?\n",
-      name_of(worst->experiment), name_of(worst->path), 100 * worst->median);
 }
 
 void put_report(const CalibrateArguments& a, const Json& report, const std::string& file) {
@@ -139,7 +110,7 @@ void put_report(const CalibrateArguments& a, const Json& report, const std::stri
                             memory.value > 0 ? memory : BytesPerSecond{1e12}, source);
   c.profile.name = a.name;
   write_output(a.output.file(), to_yaml(c.profile));
-  const std::string judged = errors_table(c) + verdict_on(c);
+  const std::string judged = calibration_text(c);
   if (a.output.file().empty()) std::cerr << judged;
   else write_output("", judged);
 }
@@ -161,10 +132,6 @@ int fit_to_logs(CalibrateArguments& a) {
     throw input_error(fmt::format("{} is of messages that are measured now, and {} is a log",
                                   a.of_messages, a.files.front()));
   const std::string& out_file = a.output.file();
-  if (const auto ending = std::filesystem::path(out_file).extension();
-      ending == ".json" || ending == ".csv" || ending == ".md" || ending == ".html")
-    throw input_error(fmt::format("-o {}: the profile is written there, which is YAML", out_file),
-                      "-o mine.yaml; --format says the form of the report");
   Output out(out_file, a.files.front());
   std::vector<NcclLog> logs;
   for (const std::string& file : a.files) logs.push_back(load_nccl_log(file));
@@ -347,7 +314,8 @@ void add_calibrate(CLI::App& app, Action& action) {
   auto* cluster = command->add_option("--cluster", a->cluster,
                                       "A scenario with the one cluster that is measured.");
   add_log_options(*command, *a, cluster);
-  command->add_option("--keep", a->keep, "Write what was measured to this file.");
+  command->add_option("--keep", a->keep, "Write what was measured to this file.")
+      ->check(ends_in({".json"}));
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
   command->add_option("--warmup", a->warmup, "Iterations that are not timed.")
@@ -364,6 +332,10 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->excludes(cluster);
   a->output.add_to(*command);
+  a->output.take_endings([command]() -> std::vector<std::string> {
+    if (command->count("--reference") > 0) return {};
+    return {".yaml", ".yml"};
+  });
   command->get_option("--output")
       ->description(
           "Write the profile, which is YAML, to this file instead of standard output; "

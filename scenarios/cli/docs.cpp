@@ -48,7 +48,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
   };
   auto* schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for editors.");
   const auto s = std::make_shared<Arguments>();
-  add_output_option(*schema, s->output);
+  add_output_option(*schema, s->output)->check(ends_in({".json"}));
   add_examples(*schema, {"foreduce schema > scenario.schema.json"});
   schema->callback([s, &action] {
     action = [s] {

@@ -21,6 +21,7 @@
 
 #include "input/text_stream.hpp"
 #include "models/caller.hpp"
+#include "scenarios/cli/pace.hpp"
 
 namespace foreduce {
 namespace {
@@ -53,17 +54,13 @@ std::string& command_line() {
 class ProgressBar {
  public:
   void show(std::size_t done, std::size_t total, const std::string& counted) {
-    const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
-    if (passed < 1 || passed - last_ < 0.1) return;
-    last_ = passed;
+    const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+    pace_.reached(done, total, now);
+    if (now < 1 || now - last_ < 0.1) return;
+    last_ = now;
     const auto filled = static_cast<int>(30 * done / std::max<std::size_t>(1, total));
-    std::string line = fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", 30 - filled,
-                                   done, total, counted);
-    if (done > 0) {
-      const double each = passed / static_cast<double>(done);
-      line += fmt::format(", {:.{}f} a second, {:.0f} s left", 1 / each, each > 1 ? 2 : 1,
-                          each * static_cast<double>(total - done));
-    }
+    const std::string line = fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", filled, "",
+                                         30 - filled, done, total, counted, pace_.words());
     std::fputs(line.c_str(), stderr);
     shown_ = true;
   }
@@ -75,6 +72,7 @@ class ProgressBar {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
+  Pace pace_;
   double last_ = 0;
   bool shown_ = false;
 };
@@ -227,19 +225,39 @@ std::string ending_of(const std::string& file) {
   return ending.empty() ? "" : ending.substr(1);
 }
 
-/// Refuses what other programs write, which would get a table of text into a file called .xlsx.
-std::string ending_refused(const std::string& file, Forms forms) {
-  const std::string ending = ending_of(file);
-  std::vector<std::string> others = {"pdf",     "xls",  "xlsx", "ods", "doc", "docx",
-                                     "parquet", "pptx", "svg",  "png", "jpg", "jpeg",
-                                     "gif",     "toml", "tsv",  "zip", "gz"};
-  if (forms == Forms::without_csv) others.emplace_back("csv");
-  if (std::find(others.begin(), others.end(), ending) == others.end()) return "";
-  return fmt::format(".{} files cannot be written{}\n  accepted: .txt, {}.json, .md, .html", ending,
-                     ending == "csv" ? " here" : "", forms == Forms::without_csv ? "" : ".csv, ");
+/// What is wrong with the ending of a file's name; "" of standard output, devices and pipes too.
+std::string ending_refused(const std::string& file, const std::vector<std::string>& accepted) {
+  std::error_code none;
+  const auto status = std::filesystem::status(file, none);
+  if (file.empty() ||
+      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
+    return "";
+  const std::string ending = ending_of(file).empty() ? "" : "." + ending_of(file);
+  if (std::find(accepted.begin(), accepted.end(), ending) != accepted.end()) return "";
+  std::vector<std::string> shown;
+  std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(shown),
+               [](const std::string& one) { return !one.empty(); });
+  return fmt::format("{}\n  {}",
+                     ending.empty() ? fmt::format("'{}' has no ending", file)
+                                    : ending + " files cannot be written here",
+                     suggest(ending, shown));
+}
+
+/// Endings of the forms that a report has. Without any, it is as if -o were not there.
+std::vector<std::string> report_endings(Forms forms) {
+  std::vector<std::string> all = {".txt", ".json", ".md", ".html", ".log", ""};
+  if (forms != Forms::without_csv) all.insert(all.begin() + 1, ".csv");
+  return all;
 }
 
 }  // namespace
+
+CLI::Validator ends_in(std::vector<std::string> endings) {
+  return {[endings = std::move(endings)](const std::string& file) {
+            return ending_refused(file, endings);
+          },
+          ""};
+}
 
 void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
   otherwise_ = otherwise;
@@ -251,12 +269,15 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
   command
       .add_option("--format", format_,
                   fmt::format("Form of the answer. Without it, the ending of -o decides ({}.json, "
-                              ".md, .html, .txt); otherwise {}.",
+                              ".md, .html; text: .txt, .log or none); otherwise {}.",
                               forms == Forms::without_csv ? "" : ".csv, ",
                               otherwise == Format::json ? "json" : "table"))
       ->transform(one_of(names));
   add_output_option(command, output_, "Write the answer to this file instead of standard output.")
-      ->check([forms](const std::string& file) { return ending_refused(file, forms); });
+      ->check([this, forms](const std::string& file) {
+        const auto others = endings_ ? endings_() : std::vector<std::string>();
+        return ending_refused(file, others.empty() ? report_endings(forms) : others);
+      });
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
   command.add_flag("--explain", explain_,
                    "Add definitions, sources and long reasons below the table.");
@@ -266,12 +287,12 @@ Format OutputOptions::format() const {
   for (const auto& [name, format] : format_names())
     if (name == format_) return format;
   const std::string ending = ending_of(output_);
-  return ending == "json"   ? Format::json
-         : ending == "csv"  ? Format::csv
-         : ending == "md"   ? Format::markdown
-         : ending == "html" ? Format::html
-         : ending == "txt"  ? Format::table
-                            : otherwise_;
+  return ending == "json"                     ? Format::json
+         : ending == "csv"                    ? Format::csv
+         : ending == "md"                     ? Format::markdown
+         : ending == "html"                   ? Format::html
+         : ending == "txt" || ending == "log" ? Format::table
+                                              : otherwise_;
 }
 
 View OutputOptions::view() const {
@@ -285,9 +306,11 @@ View OutputOptions::view() const {
 }
 
 void OutputOptions::add_html_to(CLI::App& command) {
-  command.add_option("--html", html_,
-                     "Also write the answer as a page into this file: tables and charts that any "
-                     "browser shows, without a network.");
+  command
+      .add_option("--html", html_,
+                  "Also write the answer as a page into this file: tables and charts that any "
+                  "browser shows, without a network.")
+      ->check(ends_in({".html", ".htm"}));
 }
 
 Answer::Answer(const OutputOptions& options, const std::string& question, Writing writing)

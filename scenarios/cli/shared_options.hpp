@@ -20,6 +20,10 @@ CLI::Validator one_of(std::vector<std::string> words);
 /// Accepts an element type by any of its names, and makes it foreduce's own.
 CLI::Validator element_type();
 
+/// Accepts files with one of the endings, ".yaml", and "" where a name needs none; and whatever is
+/// there and no regular file. What a user wrote by hand is not overwritten by a slip.
+CLI::Validator ends_in(std::vector<std::string> endings);
+
 /// How an answer reaches its file.
 enum class Writing : std::uint8_t {
   whole,  ///< into a file beside it, which takes its name once it is whole: the old answer or the
@@ -59,6 +63,11 @@ class OutputOptions {
  public:
   /// `otherwise`: the form where nothing is asked for.
   void add_to(CLI::App& command, Forms forms = Forms::usual, Format otherwise = Format::table);
+  /// `endings`: those that -o takes in the place of a report's where other options ask for
+  /// something else; none where they do not.
+  void take_endings(std::function<std::vector<std::string>()> endings) {
+    endings_ = std::move(endings);
+  }
   /// --html, of commands whose answer others are to see.
   void add_html_to(CLI::App& command);
   /// The format that was asked for; otherwise the one that the ending of -o names; otherwise the
@@ -74,6 +83,7 @@ class OutputOptions {
  private:
   std::string format_, output_, html_;
   Format otherwise_ = Format::table;
+  std::function<std::vector<std::string>()> endings_;
   bool wide_ = false, explain_ = false;
 };
 

@@ -1,7 +1,6 @@
 // `foreduce topology`: what a machine is believed to look like.
 #include <fmt/format.h>
 
-#include "input/counted.hpp"
 #include "scenarios/cli/machine_warnings.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/written_files.hpp"
@@ -19,7 +18,6 @@ struct TopologyArguments {
 };
 
 int show_topology(const TopologyArguments& a) {
-  if (a.instance.empty()) throw input_error("say which machine", "foreduce topology p4d.24xlarge");
   const Machine machine = machine_named(a.instance);
   warn_of_machine(a.instance, {});
   if (a.nccl) {
@@ -56,19 +54,7 @@ int import_topology(const ImportArguments& a) {
   const ImportedMachine imported = import_machine(load_topology_dump(a.dump), a.choices);
   write_output(a.output, machine_file(imported, "foreduce topology import"), a.dump);
   if (a.output.empty()) return 0;
-  const Machine& m = imported.machine;
-  std::string text =
-      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {}\n", a.output, m.gpu->count,
-                  m.gpu->model, m.nic.count, to_text(m.nic.bandwidth), m.pcie->switches.size(),
-                  counted(m.host ? m.host->sockets : 0, "socket"));
-  for (const std::string& note : imported.notes)
-    text += wrapped(note, View{.width = terminal_width()}, 2);
-  text += imported.differences.empty() ? fmt::format("no difference from {}\n", imported.base)
-                                       : fmt::format("differences from {}:\n", imported.base);
-  for (const std::string& difference : imported.differences) text += "  " + difference + "\n";
-  text += fmt::format("look at it: foreduce topology {}{}\n",
-                      a.output.find('/') == std::string::npos ? "./" : "", a.output);
-  write_output("", text);
+  write_output("", import_summary(imported, a.output, View{.width = terminal_width()}));
   return 0;
 }
 
@@ -81,7 +67,7 @@ void add_import(CLI::App& topology, Action& action) {
       "marked as assumed.");
   const auto a = std::make_shared<ImportArguments>();
   command->add_option("dump", a->dump, "The XML or the text.")->required();
-  add_output_option(*command, a->output);
+  add_output_option(*command, a->output)->check(ends_in({".yaml", ".yml"}));
   command->add_option("--like", a->choices.like,
                       "A machine of foreduce list instances, or ./file.yaml that tells what the "
                       "dump does not. Default: the one with the same GPUs.");
@@ -102,6 +88,11 @@ void add_topology(CLI::App& app, Action& action) {
   command->add_option("instance", a->instance,
                       "A machine of foreduce list instances, or ./file.yaml.");
   a->output.add_to(*command);
+  a->output.take_endings([command]() -> std::vector<std::string> {
+    if (command->count("--dot") > 0) return {".dot", ".gv"};
+    if (command->count("--simgrid") + command->count("--nccl") > 0) return {".xml"};
+    return {};
+  });
   command->add_flag("--dot", a->dot, "Write the graph for Graphviz.")->excludes("--format");
   command
       ->add_flag("--simgrid", a->simgrid,
@@ -123,7 +114,9 @@ void add_topology(CLI::App& app, Action& action) {
                           "foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg",
                           "foreduce topology p5.48xlarge --simgrid --nodes 4 > platform.xml"});
   command->callback([a, command, &action] {
-    if (command->get_subcommands().empty()) action = [a] { return show_topology(*a); };
+    if (!command->get_subcommands().empty()) return;
+    if (a->instance.empty()) throw CLI::RequiredError("instance");
+    action = [a] { return show_topology(*a); };
   });
   add_import(*command, action);
 }

@@ -104,7 +104,8 @@ void add_from_trace(CLI::App& workload, Action& action) {
   const auto a = std::make_shared<TraceArguments>();
   command->add_option("trace", a->trace, "The JSON of torch.profiler, or packed: .json.gz.")
       ->required();
-  command->add_option("--workload", a->workload, "Write a workload file.");
+  command->add_option("--workload", a->workload, "Write a workload file.")
+      ->check(ends_in({".yaml", ".yml"}));
   command->add_option("--batch", a->choices.batch, "Samples of a micro-batch in the trace.")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
@@ -125,7 +126,7 @@ void add_from_config(CLI::App& workload, Action& action) {
       "DBRX; BERT, RoBERTa, ELECTRA, DeBERTa, T5, Whisper, ViT, DINOv2, CLIP), or from its size.");
   const auto a = std::make_shared<ConfigArguments>();
   command->add_option("config", a->config, "config.json of the model.");
-  add_output_option(*command, a->output);
+  add_output_option(*command, a->output)->check(ends_in({".yaml", ".yml"}));
   command->add_option("--name", a->choices.name,
                       "Name of the workload. Default: the model's own, else the file's.");
   command

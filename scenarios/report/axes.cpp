@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "input/text_stream.hpp"
 #include "scenarios/report/sharding_report.hpp"
@@ -35,11 +36,23 @@ std::string algorithm_cell(const Json& p) {
 
 }  // namespace
 
+bool gradient_is_chosen(const Json& points) {
+  std::map<std::string, std::string> gradients;
+  for (const Json& p : points) {
+    const std::string rest =
+        fmt::format("{}|{}|{}|{}", text_or(p, "model"), text_or(p, "framework"),
+                    text_or(p, "precision"), any_sharded(points) ? strategy_words(p) : "");
+    const std::string gradient = text_or(p, "gradient_type");
+    if (gradients.emplace(rest, gradient).first->second != gradient) return true;
+  }
+  return false;
+}
+
 std::string training_words(const Json& points, const Json& point) {
   std::string words;
   if (any_sharded(points)) words += ", " + strategy_words(point);
   if (varies(points, "precision")) words += ", " + text_or(point, "precision");
-  if (varies(points, "gradient_type")) words += ", gradients in " + text_or(point, "gradient_type");
+  if (gradient_is_chosen(points)) words += ", gradients in " + text_or(point, "gradient_type");
   if (varies(points, "batch_per_gpu"))
     words += fmt::format(", batch {}", point.value("batch_per_gpu", 0));
   if (varies(points, "recompute")) words += ", recompute " + text_or(point, "recompute");
@@ -53,13 +66,14 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
     return [key](const Json& p) { return cell_of(p.value(key, Json())); };
   };
   const auto if_varied = [&](const char* heading, const char* key,
-                             std::function<std::string(const Json&)> cell) {
-    if (varies(points, key)) columns.push_back({heading, 0, std::move(cell)});
+                             std::function<std::string(const Json&)> cell, int rank = 0) {
+    if (varies(points, key)) columns.push_back({heading, rank, std::move(cell)});
   };
   if_varied("model", "model", plain("model"));
   if_varied("framework", "framework", plain("framework"));
   if_varied("precision", "precision", plain("precision"));
-  if_varied("gradient", "gradient_type", plain("gradient_type"));
+  if_varied("gradient", "gradient_type", plain("gradient_type"),
+            gradient_is_chosen(points) ? 0 : 14);
   if_varied("batch", "batch_per_gpu", plain("batch_per_gpu"));
   if_varied("accum", "accumulation", plain("accumulation"));
   if_varied("recompute", "recompute", plain("recompute"));

@@ -18,6 +18,10 @@ struct AxisColumn {
 /// ", zero3/8, bf16, batch 4": what of a point's training tells it from the others'.
 std::string training_words(const Json& points, const Json& point);
 
+/// Whether points differ in their gradients' type and not only because their models, precisions or
+/// strategies do, of which each has its own.
+bool gradient_is_chosen(const Json& points);
+
 /// One for each axis that varies among the points, and always nodes, GPUs and algorithm.
 std::vector<AxisColumn> axis_columns(const Json& points);
 

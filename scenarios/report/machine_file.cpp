@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "input/counted.hpp"
 #include "scenarios/report/written_files.hpp"
 
 namespace foreduce {
@@ -32,6 +33,22 @@ std::string machine_file(const ImportedMachine& m, const std::string& source) {
   for (const std::string& difference : m.differences) out += file_comment("- " + difference);
   for (const YamlLine& line : lines_of(m.machine)) out += line_with_source(line, m);
   return out;
+}
+
+std::string import_summary(const ImportedMachine& imported, const std::string& file,
+                           const View& view) {
+  const Machine& m = imported.machine;
+  std::string text =
+      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {}\n", file, m.gpu->count,
+                  m.gpu->model, m.nic.count, to_text(m.nic.bandwidth), m.pcie->switches.size(),
+                  counted(m.host ? m.host->sockets : 0, "socket"));
+  for (const std::string& note : imported.notes) text += wrapped(note, view, 2);
+  text += imported.differences.empty() ? fmt::format("no difference from {}\n", imported.base)
+                                       : fmt::format("differences from {}:\n", imported.base);
+  for (const std::string& difference : imported.differences) text += "  " + difference + "\n";
+  text += fmt::format("look at it: foreduce topology {}{}\n",
+                      file.find('/') == std::string::npos ? "./" : "", file);
+  return text;
 }
 
 }  // namespace foreduce

@@ -58,9 +58,9 @@ std::string place_of_point(const Json& points, const Json& p) {
   std::string place = counted(nodes, "node");
   if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
-  for (const char* key : {"model", "framework", "precision", "gradient_type", "placement"})
-    if (varies(points, key))
-      place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
+  for (const char* key : {"model", "framework", "precision", "placement"})
+    if (varies(points, key)) place += ", " + p.value(key, "");
+  if (gradient_is_chosen(points)) place += ", gradients in " + text_or(p, "gradient_type");
   if (varies(points, "batch_per_gpu"))
     place += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
   if (varies(points, "accumulation"))
@@ -178,7 +178,7 @@ std::string predict_answer(const Json& report, const View& view) {
     return std::any_of(those.begin(), those.end(), [](const Json* p) { return fits_memory(*p); });
   };
   const bool runs = any_fits(some);
-  if (!runs) text += "Nothing here fits into the GPUs' memory.\n";
+  if (!runs) text += "Nothing here fits into the GPUs' memory. With enough of it:\n";
   for (const Points& group : choices(points))
     text += runs && !any_fits(group) ? too_large_words(points, group, view)
                                      : answer_of(points, group, view);

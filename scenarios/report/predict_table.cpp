@@ -104,6 +104,7 @@ Table predict_table(const Json& report, Footnotes& notes) {
   const bool any_too_large =
       std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits_memory(*p); });
   Table table;
+  table.column("point", 18);  // as --point takes it
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
   Columns columns;
   columns.nccl = varies(points, "algorithm") &&
@@ -112,30 +113,31 @@ Table predict_table(const Json& report, Footnotes& notes) {
   columns.bubble = std::any_of(some.begin(), some.end(), [](const Json* p) {
     return number_or(*p, "pipeline_bubble_s", 0) > 0;
   });
-  for (const auto& [heading, rank] : {std::pair("step", 0),
-                                      {kIntervalHeading, 2},
-                                      {"compute", 9},
-                                      {"straggler wait", 10},
-                                      {"bubble", 8},
-                                      {"exposed", 8},
-                                      {"samples/s", samples_differ(some) ? 1 : 5},
-                                      {"tokens/s", 14},
-                                      {"MFU", 15},
-                                      {"efficiency", 3},
-                                      {"vs 1 node", 11},
-                                      {"$/h", 12},
-                                      {"$/M samples", 4},
-                                      {"$/B tokens", 16},
-                                      {"memory", any_too_large    ? 3
-                                                 : memory_matters ? 4
-                                                                  : 17}})
+  for (const auto& [heading, rank] :
+       {std::pair("step", 0),
+        {kIntervalHeading, 2},
+        {"compute", 9},
+        {"straggler wait", 10},
+        {"bubble", 8},
+        {"exposed", 8},
+        {"samples/s", samples_differ(some) ? 1 : 5},
+        {"tokens/s", 14},
+        {"MFU", 15},
+        {"efficiency", 3},
+        {"vs 1 node", 11},
+        {"$/h", 12},
+        {"$/M samples", 4},
+        {"$/B tokens", 16},
+        {"memory", any_too_large    ? 0  // a step that cannot run looks like one that can
+                   : memory_matters ? 4
+                                    : 17}})
     if (columns.bubble || heading != std::string("bubble")) table.column(heading, rank);
   if (columns.nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
   for (const Json& p : points)
     if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
   for (const Json& p : points) {
-    std::vector<std::string> row;
+    std::vector<std::string> row = {fmt::format("{}", p.value("point", 0))};
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
     if (p.contains("error")) {
       table.failed_row(row, first_line(text_or(p, "error")));

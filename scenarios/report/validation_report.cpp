@@ -259,12 +259,11 @@ Document render_reference(const Json& report, const View& view) {
                           "like, or are not NCCL's; they are left out.",
                           report.at("points_without_machine").dump()),
               view, 2);
-  text +=
-      "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's "
-      "tau:\n\n";
+  text += "\nOrder of algorithms whose times differ by more than 10 %, Kendall's tau:\n\n";
   for (const Json& r : report.at("order")) {
     text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r.at("kendall_tau").get<double>());
-    for (const Json& c : r.at("crossovers")) text += "  - " + c.get<std::string>() + "\n";
+    for (const Json& c : r.at("crossovers"))
+      text += wrapped("  - " + c.get<std::string>(), view, 4);
   }
   document.lines(Role::notes, text).gap().table(training).gap();
   document.lines(Role::notes, hidden_line(table, view) + hidden_line(training, view));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/workload.hpp"
+#include "scenarios/report/table.hpp"
 #include "topologies/imported_machine.hpp"
 
 namespace foreduce {
@@ -16,6 +17,11 @@ std::string workload_file(const Workload& workload, const std::vector<std::strin
 /// A machine file that loads as `imported.machine`. Every number cites "dump", with how it tells
 /// it, or "assumed", with the machine that it is taken from.
 std::string machine_file(const ImportedMachine& imported, const std::string& source);
+
+/// What was found in a dump, and how it differs from the machine that told the rest. `file`: where
+/// the machine file is.
+std::string import_summary(const ImportedMachine& imported, const std::string& file,
+                           const View& view);
 
 /// A comment of a file in YAML: lines of at most 98 letters, each after a #.
 std::string file_comment(const std::string& text);

@@ -344,12 +344,31 @@ std::vector<std::size_t> AxisProduct::at(std::size_t number) const {
   return index;
 }
 
+namespace {
+
+/// Who names a model as Hugging Face does means one that ships, or has its config.json there.
+[[noreturn]] void refuse_missing_file(const Scenario& scenario, const std::string& model) {
+  const std::string stem = std::filesystem::path(model).stem().string();
+  std::string word = stem;
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  throw wrong(scenario, "workload.model", fmt::format("there is no file {}", model),
+              suggest(word, Workloads().names()) +
+                  fmt::format("\n  a model's config.json makes another: foreduce workload "
+                              "from-config config.json -o {0}.yaml, and model: ./{0}.yaml",
+                              stem));
+}
+
+}  // namespace
+
 Workload workload_of(const Scenario& scenario, const std::string& model, Framework framework) {
-  Workload workload =
-      names_file(model)
-          ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
-          : Workloads().load(model);
+  const auto file = std::filesystem::path(scenario.file).parent_path() / model;
+  std::error_code none;
+  if (names_file(model) && !std::filesystem::exists(file, none))
+    refuse_missing_file(scenario, model);
+  Workload workload = names_file(model) ? Workloads::load_file(file) : Workloads().load(model);
   if (!scenario.workload) return workload;
+  add_shorter_sample(workload, scenario.workload->sample);
   workload.cuda_graphs = scenario.workload->cuda_graphs;
   workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
@@ -364,8 +383,8 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
     const bool tokens = tokens_of(asked) > 0 && tokens_of(workload.variants.front().sample) > 0;
     const std::string length =
         tokens ? fmt::format(
-                     "\n  for another length make a workload: foreduce workload "
-                     "from-config config.json --sequence {:.0f}",
+                     "\n  a shorter length is accepted; for a longer one make a workload: "
+                     "foreduce workload from-config config.json --sequence {:.0f} -o long.yaml",
                      tokens_of(asked))
                : "";
     throw wrong(scenario, "workload.sample",

@@ -126,11 +126,11 @@ AxisProduct Predictor::expand() {
   strategies_ = strategies_of(workload_);
   methods_ = methods_of(scenario_.allreduce);
   for (const std::string& model : workload_.model.values) {
-    if (names_file(model)) hash_.add(std::filesystem::path(scenario_.file).parent_path() / model);
     for (const Framework framework : workload_.framework.values) {
       models_.push_back(workload_of(scenario_, model, framework));
       samples_.push_back(sample_of(scenario_, models_.back()));
     }
+    if (names_file(model)) hash_.add(std::filesystem::path(scenario_.file).parent_path() / model);
   }
   recomputes_ = recomputes_of(workload_);
   buckets_ = scenario_.allreduce.bucket.values;

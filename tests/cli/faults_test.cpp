@@ -62,7 +62,7 @@ class Faults : public testing::TestWithParam<Command> {
       for (const char* way : {"network", "memory"})
         for (const int bytes : {4, 1024, 65536, 1 << 18, 1 << 20, 1 << 22, 1 << 24})
           points +=
-              fmt::format(R"({}{{"kind":"{}","way":"{}","bytes":{},"fan":1,"samples_s":[{}]}})",
+              fmt::format(R"({}{{"kind":"{}","path":"{}","bytes":{},"fan":1,"samples_s":[{}]}})",
                           points.empty() ? "" : ",", kind, way, bytes, 1e-5 + bytes * 1e-9);
     folder_.write("probe.json", R"({"kind":"probe","points":[)" + points + "]}");
     for (const int part : {1, 2})
@@ -186,15 +186,18 @@ using enum Command::Answer;
 INSTANTIATE_TEST_SUITE_P(
     Commands, Faults,
     testing::Values(
-        Command{"help", "help", printed}, Command{"schema", "schema"},
+        Command{"help", "help", printed},
+        Command{"schema", "schema", same, false, "-o %", "answer.json"},
         Command{"list", "list instances"}, Command{"docs", "docs commands"},
         Command{"man", "docs man"}, Command{"completions", "docs bash"},
         Command{"cache", "cache", printed},
         Command{"topology", "topology p4d.24xlarge --format json"},
-        Command{"graph", "topology p3dn.24xlarge --dot"},
-        Command{"dump", "topology import SOURCE/tests/topologies/p4d-24xl-topo.xml"},
-        Command{"schedule", "algorithm export ring --ranks 4"},
-        Command{"model", "workload from-config SOURCE/tests/configs/bert-base-uncased.json"},
+        Command{"graph", "topology p3dn.24xlarge --dot", same, false, "-o %", "answer.dot"},
+        Command{"dump", "topology import SOURCE/tests/topologies/p4d-24xl-topo.xml", same, false,
+                "-o %", "answer.yaml"},
+        Command{"schedule", "algorithm export ring --ranks 4", same, false, "-o %", "answer.xml"},
+        Command{"model", "workload from-config SOURCE/tests/configs/bert-base-uncased.json", same,
+                false, "-o %", "answer.yaml"},
         Command{"profiler", "workload from-trace SOURCE/tests/traces/recommender-128ranks.json.gz"},
         Command{"compare",
                 "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1KiB "
@@ -209,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
         Command{"page_beside",
                 "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1KiB "
                 "--no-cost --jobs 1",
-                same, false, "-o FOLDER/table --html %"},
+                same, false, "-o FOLDER/table --html %", "answer.html"},
         Command{"trace",
                 "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1KiB "
                 "--no-cost --jobs 1",
@@ -232,7 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
         Command{"check",
                 "check SOURCE/tests/logs/dlami_p4d_2n.txt --instance p4d.24xlarge --jobs 1"},
         Command{"validate", "validate ideal FOLDER/runs.json --cluster FOLDER/cluster.yaml"},
-        Command{"calibrate", "calibrate FOLDER/probe.json --cluster FOLDER/cluster.yaml"},
+        Command{"calibrate", "calibrate FOLDER/probe.json --cluster FOLDER/cluster.yaml", same,
+                false, "-o %", "answer.yaml"},
         Command{"show", "show FOLDER/part1.json"},
         Command{"merge", "merge FOLDER/part1.json FOLDER/part2.json"},
         Command{"run", "run --algorithm ring --ranks 2 --sizes 1KiB --iterations 1 --warmup 0",

@@ -39,6 +39,31 @@ TEST(FirstGuesses, OtherProgramsKeysNameOurs) {
   }
 }
 
+// The hint named a sample that was refused.
+TEST(FirstGuesses, SequencesMayBeShorterThanTheModels) {
+  const TemporaryFolder folder;
+  const std::string model = "model: llama3-8b, precision: bf16, batch_per_gpu: 1, sharding: fsdp, ";
+  EXPECT_SAYS(foreduce_says(predict_of(folder, model + "sequence: 4096")).out,
+              "e.g. sample: 4096 tokens");
+  const auto point = json_of(predict_of(folder, model + "sample: 4096 tokens")).at("points").at(0);
+  EXPECT_EQ(point.at("sample"), "4096 tokens");
+  const Result longer = foreduce_says(predict_of(folder, model + "sample: 32768 tokens"));
+  EXPECT_EQ(longer.status, 2);
+  EXPECT_SAYS(words(longer.out), "from-config config.json --sequence 32768 -o long.yaml");
+}
+
+// "There is no such file", without a line.
+TEST(FirstGuesses, ModelsOfHuggingFaceNameOurs) {
+  const TemporaryFolder folder;
+  const Result r =
+      foreduce_says(predict_of(folder, "model: meta-llama/Llama-2-7b, batch_per_gpu: 1"));
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "s.yaml:1:13: error: workload.model: there is no file meta-llama/Llama-2-7b");
+  EXPECT_SAYS(r.out, "did you mean 'llama2-7b'?");
+  EXPECT_SAYS(words(r.out),
+              "from-config config.json -o Llama-2-7b.yaml, and model: ./Llama-2-7b.yaml");
+}
+
 TEST(FirstGuesses, OtherProgramsWordsNameOurs) {
   const TemporaryFolder folder;
   for (const auto& [key, ours] :

@@ -78,6 +78,34 @@ TEST(Format, RefusesPictures) {
   EXPECT_SAYS(r.out, ".png files cannot be written");
 }
 
+// A table of text took the place of a scenario, with an exit status of 0.
+TEST(Format, RefusesEndingsOfOtherFiles) {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("own.yaml", "name: mine").string();
+  const auto refuses = [](const std::string& arguments, const char* why) {
+    const Result r = foreduce_says(arguments);
+    EXPECT_EQ(r.status, 2) << arguments;
+    EXPECT_SAYS(r.out, why);
+  };
+  refuses("list instances -o " + scenario, ".yaml files cannot be written here\n  accepted: .txt");
+  refuses("predict " + scenario_path("first-look") + " --html " + scenario,
+          "accepted: .html, .htm");
+  refuses("list instances -o " + scenario + ".cvs", "did you mean '.csv'?");
+  refuses("topology p4d.24xlarge -o g.dot", ".dot files cannot be written here");
+  refuses("topology p4d.24xlarge --dot -o g.xml", "accepted: .dot, .gv");
+  refuses("calibrate x.log -o g.json", "accepted: .yaml, .yml");
+  refuses("workload from-config x.json -o g", "'g' has no ending\n  accepted: .yaml, .yml");
+  refuses("workload from-trace x.json --workload g", "'g' has no ending\n  accepted: .yaml, .yml");
+  EXPECT_EQ(read_text(scenario), "name: mine");
+}
+
+TEST(Format, IsATablesWhereAPipeHasNoEnding) {
+  for (const char* file : {"/dev/stdout", "-", "/proc/self/fd/1"})
+    EXPECT_EQ(foreduce_says(std::string("list instances -o ") + file).out,
+              foreduce_says("list instances").out)
+        << file;
+}
+
 TEST(Format, OptionWinsOverTheEndingOfTheFile) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "answer.csv";

@@ -33,6 +33,55 @@ TEST(ManyAxes, LeaveRoomForTheAnswer) {
   }
 }
 
+// The memory column went first, and a model of 173 GiB had a step time on a GPU of 40.
+TEST(ManyAxes, LeaveRoomForWhatDoesNotFit) {
+  const TemporaryFolder folder;
+  const Result r = foreduce_says("predict " + folder
+                                                  .write("tight.yaml", R"(
+workload: { model: llama3-8b, precision: bf16, batch_per_gpu: [1, 2], sharding: [ddp, fsdp], recompute: [none, full] }
+cluster: { instance: [p4d.24xlarge, p5.48xlarge], nodes: [1, 2] }
+allreduce: { algorithm: [nccl, ring] }
+)")
+                                                  .string());
+  const auto tables = tables_in(r.out);
+  ASSERT_FALSE(tables.empty()) << r.out;
+  int too_large = 0;
+  for (const std::string& row : tables[0].rows)
+    too_large += row.find(" > 40 GiB") != std::string::npos;
+  EXPECT_EQ(too_large, 28) << r.out;
+}
+
+// --point takes numbers that nothing showed.
+TEST(ManyAxes, AreNumberedForThePoint) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("many.yaml", kManyAxes).string();
+  const auto tables = tables_in(foreduce_says("predict " + file + " --wide").out);
+  ASSERT_FALSE(tables.empty());
+  EXPECT_EQ(tables[0].headings.front(), "point");
+  ASSERT_EQ(tables[0].rows.size(), 128u);
+  for (const std::size_t i : {0u, 127u})
+    EXPECT_EQ(std::stoul(tables[0].rows[i]), i) << tables[0].rows[i];
+  EXPECT_SAYS(foreduce_says("explain " + file + " --point 128").out, "they are numbered 0 to 127");
+}
+
+// Sharded gradients are of the parameters' type and DDP's are fp32, which nobody chose.
+TEST(ManyAxes, AreNotThoseThatTheStrategyImplies) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("implied.yaml", R"(
+workload: { model: gpt2-1.5b, precision: bf16, batch_per_gpu: 1, sharding: [ddp, fsdp] }
+cluster: { instance: p5.48xlarge, nodes: 1 }
+)")
+                               .string();
+  const Result implied = foreduce_says("predict " + file);
+  EXPECT_SAYS_NOT(implied.out, "gradients in");
+  for (const PrintedTable& table : tables_in(implied.out))
+    EXPECT_NE(table.headings.front(), "gradient") << implied.out;
+  const Result chosen =
+      foreduce_says("predict " + file + " --set workload.gradient='[bf16, fp32]'");
+  EXPECT_SAYS(chosen.out, "gradients in");
+}
+
 TEST(ManyAxes, TellAlgorithmsOfShardedStepsApart) {
   const TemporaryFolder folder;
   const Result r = foreduce_says("predict " + folder

@@ -195,7 +195,7 @@ cluster: { instance: g5.48xlarge, nodes: [4, 1, 2] }
   const Result r = foreduce_says("predict " + file.string());
   EXPECT_EQ(r.status, 1) << "nothing fits";
   const std::string said = std::regex_replace(r.out, std::regex("\\s+"), " ");
-  EXPECT_SAYS(said, "Nothing here fits into the GPUs' memory.");
+  EXPECT_SAYS(said, "Nothing here fits into the GPUs' memory. With enough of it: On ");
   EXPECT_SAYS(said, " 1, 2, 4 x g5.48xlarge, zero3: llama3-8b at batch 4 does not fit: ");
   EXPECT_SAYS(said, "(as on 2 nodes)");
   EXPECT_EQ(said.find("does not fit"), said.rfind("does not fit")) << said;

@@ -157,7 +157,7 @@ goal: { tokens: 1 billion, deadline: 30 d }
                                .string();
   const Result r = foreduce_says("plan " + file);
   EXPECT_EQ(r.status, 0) << r.out;
-  EXPECT_SAYS(r.out, "2, 4 x p4d.24xlarge, ddp, gradients in fp32: llama2-7b does not fit");
+  EXPECT_SAYS(r.out, "2, 4 x p4d.24xlarge, ddp: llama2-7b does not fit");
   EXPECT_SAYS(r.out, "sharding: zero3 shares them among GPUs");
   EXPECT_SAYS(r.out, "Cheapest:    2 x p4d.24xlarge, nccl, strategy zero3");
 }

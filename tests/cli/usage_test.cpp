@@ -1,4 +1,6 @@
 // How the program takes its arguments: help, versions, and one style of errors.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/files.hpp"
@@ -122,6 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
     Misplaced, BadUsage,
     testing::Values(
         Refused{"show", "error: report is missing"},
+        Refused{"topology", "error: instance is missing\n  see: foreduce help topology\n"},
+        Refused{"predict -x", "error: foreduce predict has no option -x\n  accepted: --set"},
+        Refused{"predict x.yaml -wide", "has no option -wide\n  did you mean '--wide'?"},
         Refused{"compare --instance", "error: --instance needs a value"},
         Refused{"predict x.yaml y.yaml", "error: nothing is expected where 'y.yaml' stands"},
         Refused{"predict x.yaml --jobs 0", "--jobs: '0' is not accepted: a number from 1 to 4096"},
@@ -183,6 +188,16 @@ TEST(Usage, CalibrateSaysWhatItWritesWhere) {
   EXPECT_EQ(help.find("Without it, the ending of -o decides"), std::string::npos) << help;
 }
 
+// The words of --collective alone took 88 columns of 80.
+TEST(Usage, HelpFitsTheTerminal) {
+  for (const char* command : {"predict", "compare", "tune", "explain", "plan", "check", "run",
+                              "calibrate", "validate", "topology", "algorithm export"}) {
+    const Result help = shell(std::string("COLUMNS=80 " FOREDUCE_PROGRAM " help ") + command);
+    EXPECT_EQ(fmt::format("{}", fmt::join(lines_wider_than(80, help.out), "\n")), "") << command;
+    EXPECT_GT(lines_of(help.out).size(), 10u) << command;
+  }
+}
+
 TEST(Usage, ElementTypesHaveTheSameNamesEverywhere) {
   for (const char* name : {"F16", "half", "fp16", "Float16"}) {
     const Result run =
@@ -236,7 +251,7 @@ allreduce: { algorithm: ring }
 TEST(Output, IsNeverWrittenOverTheQuestion) {
   const TemporaryFolder folder;
   const std::string file = folder
-                               .write("same.yaml", R"(
+                               .write("same.txt", R"(
 name: x
 cluster: { instance: p4d.24xlarge, nodes: 2 }
 allreduce: { algorithm: ring }

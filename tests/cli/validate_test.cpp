@@ -50,6 +50,13 @@ struct Limit {
 /// "10.0 %".
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+// Lines of the notes took 86 columns of 80.
+TEST_F(ValidateReference, FitsATerminalOfEightyColumns) {
+  const Result narrow = shell("COLUMNS=80 " FOREDUCE_PROGRAM " show " + file);
+  EXPECT_TRUE(lines_wider_than(80, narrow.out).empty()) << lines_wider_than(80, narrow.out).front();
+  EXPECT_SAYS(narrow.out, "Kendall's tau");
+}
+
 TEST_F(ValidateReference, ReadmeHasTheseFigures) {
   const std::string readme = read_text(source_folder() / "README.md");
   const auto half = [](const json& s, const char* range, const char* key) {

@@ -102,7 +102,7 @@ TEST(MscclppPlan, ReadsWritesAndPacketsAreMessages) {
     std::size_t messages = 0;
     const LoweredSchedule schedule = lowered(program);
     for (const LoweredVerbs& v : schedule.ranks[0])
-      messages += v.verb == LoweredVerb::send ? v.pieces.size() : 0;
+      messages += v.verb == LoweredVerb::send ? v.ranges.size() : 0;
     EXPECT_EQ(messages, 2u);
     expect_correct(algorithm_of(program), cluster_of(flat_machine(), 2));
   }

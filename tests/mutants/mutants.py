@@ -122,7 +122,7 @@ SMALL = f"--nodes 2 --algorithm ring,nccl --sizes 64KiB --no-cost {FLAGS}"
 def probes():
     """What `calibrate --keep` writes."""
     return json.dumps({"kind": "probe", "points": [
-        {"kind": kind, "way": way, "bytes": size, "fan": 1, "samples_s": [1e-5 + size * 1e-9]}
+        {"kind": kind, "path": way, "bytes": size, "fan": 1, "samples_s": [1e-5 + size * 1e-9]}
         for kind in ("exchange", "burst", "reduce") for way in ("network", "memory")
         for size in (4, 1024, 65536, 1 << 18, 1 << 20, 1 << 22, 1 << 24)]}, indent=1)
 

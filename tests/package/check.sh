@@ -48,9 +48,12 @@ case $2 in
     dpkg-deb -f "$folder"/foreduce_*.deb Depends | grep -q libsimgrid
     answers "$folder/root/usr/bin/foreduce" ;;
   bare)
+    [ "$(id -u)" = 0 ] || { echo 'skipped: only root can make a bare Debian'; exit 77; }
+    command -v debootstrap >/dev/null || { echo 'skipped: debootstrap is missing'; exit 77; }
     (cd "$build" && cpack -B "$folder" >/dev/null 2>&1)
     mirror=$(sed -nE 's/^(deb|URIs:) +(\[[^]]*\] +)?([a-z]+:[^ ]+).*/\3/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
-    debootstrap --variant=minbase bookworm "$folder/bare" "$mirror" >"$folder/log" 2>&1 || { tail -5 "$folder/log"; exit 1; }
+    debootstrap --variant=minbase bookworm "$folder/bare" "$mirror" >"$folder/log" 2>&1 ||
+      { tail -5 "$folder/log"; echo "skipped: debootstrap makes no Debian from '$mirror' here"; exit 77; }
     cp "$folder"/foreduce_*.deb "$folder/bare/tmp/"
     chroot "$folder/bare" sh -c 'apt-get update -qq; apt-get install -y -qq --no-install-recommends /tmp/foreduce_*.deb' >"$folder/log" 2>&1 ||
       { tail -5 "$folder/log"; exit 1; }

@@ -1,7 +1,9 @@
 // Workload files: a shape, a list of tensors or a number of parameters, and what is wrong with
 // them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "models/tensors.hpp"
 #include "models/workload.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/files.hpp"
@@ -163,6 +165,43 @@ TEST(Workload, EstimateTakesBf16) {
   const std::string shape =
       "workload: x\ntransformer: { layers: 2, hidden: 64, vocabulary: 100, sequence: 32 }\n";
   EXPECT_EQ(workload(shape + "estimate: { bf16: 0.5, source: ours }\n").estimate.fp16, 0.5);
+}
+
+// A shape of that length gives the same.
+TEST(Workload, TakesShorterSamples) {
+  for (const char* name : {"llama3-8b", "mixtral-8x7b", "llama2-7b"}) {
+    Workload w = Workloads().load(name);
+    const double tokens = tokens_of(w.variants.front().sample);
+    const std::string half = fmt::format("{:.0f} tokens", tokens / 2);
+    add_shorter_sample(w, half);
+    ASSERT_NE(w.variant(half), nullptr) << name;
+    EXPECT_EQ(positions_of(w, half), 0.5);
+    if (!w.transformer) continue;
+    TransformerShape shape = *w.transformer;
+    shape.sequence /= 2;
+    EXPECT_NEAR(w.variant(half)->train_gflop,
+                transformer_gflop(shape, transformer_tensors(shape, w.experts)), 1)
+        << name;
+  }
+  // Published for both lengths.
+  Workload bert = Workloads().load("bert-large");
+  bert.variants.resize(1);
+  add_shorter_sample(bert, "128 tokens");
+  EXPECT_NEAR(bert.variants.at(1).train_gflop, 237.6, 0.01 * 237.6);
+}
+
+TEST(Workload, TakesNoSamplesThatItCannotCount) {
+  for (const auto& [name, sample] : {std::pair("llama3-8b", "16384 tokens"),
+                                     {"llama3-8b", "0 tokens"},
+                                     {"llama3-8b", "4096.5 tokens"},
+                                     {"llama3-8b", "4096"},
+                                     {"resnet50", "128 tokens"},
+                                     {"t5-base", "128 tokens"}}) {
+    Workload w = Workloads().load(name);
+    const std::size_t before = w.variants.size();
+    add_shorter_sample(w, sample);
+    EXPECT_EQ(w.variants.size(), before) << name << " " << sample;
+  }
 }
 
 }  // namespace

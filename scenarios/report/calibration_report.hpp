@@ -1,0 +1,13 @@
+// What is said of a profile that was fitted to messages.
+#pragma once
+
+#include <string>
+
+#include "models/fit.hpp"
+
+namespace foreduce {
+
+/// How far the fitted model is from its points, and whether it is good enough to predict with.
+std::string calibration_text(const Calibration& calibration);
+
+}  // namespace foreduce
