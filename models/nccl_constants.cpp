@@ -45,6 +45,7 @@ template <class Fields>
 void describe(Fields& f, NcclGeneration& g) {
   f.required("name", g.name, "");
   f.required("gpus", g.gpus, "models, by their first words");
+  f.optional("compared_from", g.compared_from, "");
   row(f, "ll_max", g.ll_max, 3);
   row(f, "ll128_ring", g.ll128_ring, 3);
   row(f, "ll128_tree", g.ll128_tree, 3);
@@ -274,9 +275,12 @@ bool is_before(const std::string& version, const std::string& other) {
 
 }  // namespace
 
+bool older_than_compared(const std::string& release, const Gpu& gpu) {
+  return is_before(release, nccl_constants().generation_of(gpu).compared_from);
+}
+
 Bytes nccl_buffer_with(const std::string& plugin_version) {
-  constexpr Bytes kOwn{4 << 20};
-  return is_before(plugin_version, nccl_constants().buffers_from) ? kOwn : Bytes{};
+  return is_before(plugin_version, nccl_constants().buffers_from) ? kNcclBuffer : Bytes{};
 }
 
 std::optional<Seconds> nccl_reported_with(const std::string& plugin_version) {

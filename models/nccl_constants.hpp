@@ -27,6 +27,7 @@ struct NcclGraphs {
 struct NcclGeneration {
   std::string name;
   std::vector<std::string> gpus;  ///< their models, see is_model()
+  std::string compared_from;      ///< the oldest release that intervals are from; empty: all
   NcclNumbers ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
   double nvls_efficiency = 0;
   double most = 0;          ///< GB/s that rings and trees are taken to reach at most; 0: no limit
@@ -126,7 +127,12 @@ const std::vector<std::string>& nccl_releases();
 /// before 2.8.
 std::string nccl_release_of(const std::string& version);
 
-/// NCCL_BUFFSIZE with that version of aws-ofi-nccl, "1.13.2": NCCL's own 4 MiB before it sets more.
+/// Whether a release, "2.9", is older than those that somebody compared on such a GPU.
+bool older_than_compared(const std::string& release, const Gpu& gpu);
+
+/// NCCL_BUFFSIZE where nobody sets it (src/init.cc).
+inline constexpr Bytes kNcclBuffer{4 << 20};
+/// NCCL_BUFFSIZE with that version of aws-ofi-nccl, "1.13.2": NCCL's own before it sets more.
 /// 0 where it is as in the profiles, or the version empty.
 Bytes nccl_buffer_with(const std::string& plugin_version);
 /// The latency over EFA that that version reports to NCCL; nothing where it is as in the constants,

@@ -318,6 +318,8 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     widen(u, inside, "only NCCL's algorithms were measured, not this one");
   if (by == RunBy::forced)
     widen(u, inside, "what NCCL chooses was measured, not what it is forced to");
+  if (by == RunBy::older_release)
+    widen(u, inside, "measured with later releases of NCCL on such GPUs");
   if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
   if (const std::string parts = unlike_its_type(machine); !parts.empty())
     widen(u, inside, fmt::format("measured on {} with other {}", machine.like, parts));

@@ -51,7 +51,8 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
 /// all else widens the interval.
 enum class RunBy : std::uint8_t {
   library,
-  forced,  ///< by the library, with a protocol or channels that it would not choose
+  forced,         ///< by the library, with a protocol or channels that it would not choose
+  older_release,  ///< by a release before those that were compared
   own_algorithm
 };
 /// The interval of any collective on `cluster`. It is widened for clusters that differ from the

@@ -276,7 +276,12 @@ std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds fi
 
 RunBy Candidate::run_by(Bytes bytes) const {
   if (!by_nccl()) return RunBy::own_algorithm;
-  if (method.nccl_channels > 0 || method.nccl_buffer.value > 0) return RunBy::forced;
+  // Sources that profiles are fitted to ran with NCCL's own buffers.
+  const bool other_buffer = method.nccl_buffer.value > 0 && method.nccl_buffer != kNcclBuffer;
+  if (method.nccl_channels > 0 || other_buffer) return RunBy::forced;
+  if (const auto& gpu = cluster->weakest().machine().gpu;
+      gpu && older_than_compared(method.nccl_release, *gpu))
+    return RunBy::older_release;
   if (!method.protocol && !method.algorithm) return RunBy::library;
   const auto seen = layout_of(*this);
   const NcclForced free{.release = release_of(method, *profile),

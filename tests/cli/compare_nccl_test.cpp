@@ -19,7 +19,10 @@ TEST(Compare, WidensTheIntervalOfForcedChannelsAndProtocols) {
   EXPECT_FALSE(widened(""));
   EXPECT_TRUE(widened(" --nccl-channels 2"));
   EXPECT_TRUE(widened(" --nccl-buffsize 64KiB"));
+  EXPECT_FALSE(widened(" --nccl-buffsize 4MiB"));  // as sources of the fit had it
   EXPECT_TRUE(widened(" --nccl-proto LL"));
+  EXPECT_TRUE(widened(" --nccl-version 2.16"));  // nobody compared it on H100
+  EXPECT_FALSE(widened(" --nccl-version 2.20"));
 }
 
 TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
@@ -51,6 +54,58 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesLargerSizesFaster) {
               "Larger sizes take less time where the library changes its choice: on 4 x "
               "p5en.48xlarge 128 KiB");
   EXPECT_SAYS_NOT(foreduce_says(p5en + "1MiB:4MiB:x2").out, "Larger sizes");
+}
+
+// Below 64 KiB one channel has it all. Nothing told so.
+TEST(Compare, SaysWhereMoreChannelsMakeLargerSizesFaster) {
+  const Result r = foreduce_says(
+      "compare --instance p4d.24xlarge --nodes 1 --algorithm nccl --sizes 63KiB,64KiB");
+  EXPECT_SAYS(r.out, "(ring LL, 1 channels), then 64 KiB");
+  EXPECT_SAYS(r.out, "(ring LL, 2 channels)");
+}
+
+// A reader who sees a time fall must know whether NCCL does that or the model.
+TEST(Compare, CallsAFallTheModelsWhereNothingChanges) {
+  EXPECT_SAYS(foreduce_says("compare --instance p4d.24xlarge --nodes 8 --algorithm nccl --sizes "
+                            "12MiB,14MiB")
+                  .out,
+              "Larger sizes take less time where the library changes nothing, which is an "
+              "inaccuracy of the model: on 8 x");
+}
+
+// 8.01 MiB took 41 % less than 8 MiB, because both had equal parts.
+TEST(Compare, NcclsLastLoopTakesWhatIsLeft) {
+  const nlohmann::json points = json_of(
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes "
+      "8MiB,8400000B,16MiB,16787700B")["points"];
+  const auto time = [&](std::size_t i) { return points.at(i).at("time_us").get<double>(); };
+  EXPECT_NEAR(time(1) / time(0), 1, 0.01);
+  EXPECT_NEAR(time(3) / time(2), 1, 0.01);
+  EXPECT_EQ(points[0]["segments"], 1);
+  EXPECT_EQ(points[1]["segments"], 2);
+}
+
+TEST(Compare, SaysHowAnAnswerWasFound) {
+  const nlohmann::json long_one = json_of(
+      "compare --instance p3dn.24xlarge --nodes 12 --algorithm nccl --nccl-algo Tree --sizes 2GiB");
+  const nlohmann::json& p = long_one["points"][0];
+  EXPECT_EQ(p["mode"], "extrapolated");
+  EXPECT_NEAR(p["extrapolation_error"].get<double>(), 0.03, 0.02);
+  const Result said = foreduce_says(
+      "compare --instance p3dn.24xlarge --nodes 12 --algorithm nccl --nccl-algo Tree --sizes 2GiB "
+      "--explain");
+  EXPECT_SAYS(said.out, "is in the interval. --full-pipelines simulates all.");
+  EXPECT_SAYS(said.out, "NCCL's algorithm and protocol are chosen by ");
+  EXPECT_SAYS_NOT(foreduce_says("compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB").out,
+                  "--full-pipelines");
+}
+
+// Nobody said that the best of all was without NCCL.
+TEST(Compare, BestSaysWhereNcclIsLeftOut) {
+  const std::string best =
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm best --sizes 1MiB";
+  EXPECT_SAYS(foreduce_says(best + " --profile ideal").out, "NCCL is left out");
+  EXPECT_SAYS_NOT(foreduce_says(best).out, "NCCL is left out");
 }
 
 // The same over nodes, where NCCL leaves Simple for LL, or cuts a tree's data shorter.

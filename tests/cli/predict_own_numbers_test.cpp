@@ -160,6 +160,24 @@ allreduce: { algorithm: ring }
   EXPECT_EQ(points[0].at("usd_per_hour"), points[1].at("usd_per_hour"));
 }
 
+// Above 80 % of a GPU's peak a rate decides what is cheapest, and hardly any GPU has it.
+TEST(Predict, AndPlanWarnOfDoubtfulRates) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("s.yaml", R"(
+workload:  { model: llama2-7b, precision: bf16, batch_per_gpu: 1, sharding: fsdp, measured: [{ instance: p5.48xlarge, mfu: 85 % }] }
+cluster:   { instance: [p5.48xlarge, p5en.48xlarge], nodes: 2 }
+allreduce: { algorithm: nccl }
+goal:      { samples: 1e6 }
+)")
+                               .string();
+  for (const std::string command : {"predict ", "plan "}) {
+    const Result r = foreduce_says(command + file);
+    EXPECT_SAYS(r.out, "Doubtful: ");
+    EXPECT_SAYS(r.out, "85 % of H100");
+  }
+}
+
 /// What the asker measured of a sharded model is what the step computes.
 TEST(Predict, KeepsAMeasuredRateOfAShardedModel) {
   const TemporaryFolder folder;

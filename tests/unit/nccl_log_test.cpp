@@ -279,6 +279,12 @@ TEST(ParseNcclLog, LeavesDamagedRowsOut) {
             "1 rows; line 27: size is not count times the size of float; left out");
 }
 
+// One decimal says less than 1 % of a small number.
+TEST(ParseNcclLog, ReadsRowsOfOneDecimal) {
+  const std::string text = recent_log_with("2.57    4.81", "2.6     4.8");
+  EXPECT_SAYS_NOT(rows_and_notes(text), "left out");
+}
+
 /// Rows without a header or a list of ranks: "redop root time algbw busbw" and so on. The count is
 /// that of one of so many blocks.
 std::string rows_of(double factor, const std::string& redop, const std::string& root,
