@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "input/counted.hpp"
+#include "models/nccl_constants.hpp"
 #include "models/smddp.hpp"
 
 namespace foreduce {
