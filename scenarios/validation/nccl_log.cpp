@@ -277,7 +277,8 @@ class LogReader {
       // the digits that are printed: two in 1.2e+06.
       const double says = bytes / (*time * 1e-6) / 1e9, few = half_digit(word(at)) / *time,
                    slack = word(at).find('e') == string_view::npos ? std::max(0.01, few) : 0.06;
-      if (std::abs(says - *algbw) > std::max(0.006, half_digit(word(at + 1))) + slack * says) {
+      if (std::abs(says - *algbw) >
+          std::clamp(half_digit(word(at + 1)), 0.006, 0.05) + slack * says) {
         return leave_out(
             bytes, fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); "
                                "left out",
