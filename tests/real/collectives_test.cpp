@@ -80,21 +80,24 @@ class RealCollectives : public testing::TestWithParam<Ranks> {};
 TEST_P(RealCollectives, AreExactWithEveryAlgorithm) {
   const auto [processes, each] = GetParam();
   if (processes > 1) NEEDS_OFI();
+  const bool many = processes > 8;  // for few cores: each step waits for all of them in turn
   for (const std::vector<std::size_t>& counts :
-       {std::vector<std::size_t>{0}, {1, 7, 0, 1001, 40'002, 200'003}})
+       {std::vector<std::size_t>{0},
+        many ? std::vector<std::size_t>{1, 1001, 20'003}
+             : std::vector<std::size_t>{1, 7, 0, 1001, 40'002, 200'003}})
     EXPECT_EQ(
         spawn(processes, [&, each = each](
                              const ProcessPlace& place) { return status_on(place, each, counts); }),
         0);
 }
-INSTANTIATE_TEST_SUITE_P(On, RealCollectives,
-                         testing::Values(Ranks{1, 1}, Ranks{1, 3}, Ranks{1, 4}, Ranks{1, 7},
-                                         Ranks{2, 1}, Ranks{3, 1}, Ranks{5, 1}, Ranks{8, 1},
-                                         Ranks{3, 2}, Ranks{2, 4}),
-                         [](const auto& of) {
-                           return std::to_string(of.param.processes) + "_processes_of_" +
-                                  std::to_string(of.param.each);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    On, RealCollectives,
+    testing::Values(Ranks{1, 1}, Ranks{1, 3}, Ranks{1, 4}, Ranks{1, 7}, Ranks{2, 1}, Ranks{3, 1},
+                    Ranks{4, 1}, Ranks{5, 1}, Ranks{6, 1}, Ranks{7, 1}, Ranks{8, 1}, Ranks{12, 1},
+                    Ranks{16, 1}, Ranks{24, 1}, Ranks{32, 1}, Ranks{3, 2}, Ranks{2, 4}),
+    [](const auto& of) {
+      return std::to_string(of.param.processes) + "_processes_of_" + std::to_string(of.param.each);
+    });
 
 // ------------------------------------------------------------------ what the check sees
 
