@@ -90,7 +90,7 @@ TEST(Estimate, IsWiderOutsideWhatWasCompared) {
 // Done in the same way more bytes take more time, on every kind of machine, also for sizes that no
 // power of two is: NCCL's last loop takes what is left.
 TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
-  constexpr double kOrderOfEvents = 0.97;
+  constexpr double kLongerChunks = 0.95;  // may cost fewer messages
   std::vector<CollectiveRequest> requests;
   std::vector<NcclCut> cuts;
   for (const char* instance :
@@ -118,7 +118,7 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
         cuts[i].channels != cuts[i - 1].channels || cuts[i].chunk < cuts[i - 1].chunk)
       continue;
     ++compared;
-    EXPECT_GE(large.time / small.time, kOrderOfEvents)
+    EXPECT_GE(large.time / small.time, kLongerChunks)
         << requests[i].cluster->node(0).machine().name << " x "
         << requests[i].cluster->worker_nodes() << ", " << requests[i].bytes.value << " B";
   }

@@ -69,15 +69,14 @@ TEST(Compare, CallsAFallTheModelsWhereNothingChanges) {
   EXPECT_SAYS(foreduce_says("compare --instance p4d.24xlarge --nodes 8 --algorithm nccl --sizes "
                             "12MiB,14MiB")
                   .out,
-              "Larger sizes take less time where the library changes nothing, which is an "
-              "inaccuracy of the model: on 8 x");
+              "the library changes nothing, which is an inaccuracy of the model");
 }
 
 // 8.01 MiB took 41 % less than 8 MiB, because both had equal parts.
 TEST(Compare, NcclsLastLoopTakesWhatIsLeft) {
   const nlohmann::json points = json_of(
       "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes "
-      "8MiB,8400000B,16MiB,16787700B")["points"];
+      "8MiB,8450000B,16MiB,16850000B")["points"];
   const auto time = [&](std::size_t i) { return points.at(i).at("time_us").get<double>(); };
   EXPECT_NEAR(time(1) / time(0), 1, 0.01);
   EXPECT_NEAR(time(3) / time(2), 1, 0.01);
