@@ -276,7 +276,10 @@ Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site
                       const std::string& protocol) {
   return {&algorithm,
           with_defaults(algorithm, wanted, site.layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, site, bytes, protocol), std::nullopt, 0, ""};
+          own_sending(algorithm, site, bytes, protocol),
+          std::nullopt,
+          0,
+          ""};
 }
 
 std::string protocol_unsupported(const Profile& profile, const Layout& layout,

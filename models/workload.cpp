@@ -111,11 +111,11 @@ Estimate at_width(Estimate estimate, double known, double width) {
 }
 
 double tokens_of(const std::string& sample) {
-  constexpr const char* kUnit = " tokens";
+  constexpr std::string_view kUnit = " tokens";
   double tokens = 0;
   std::string why;
-  const auto at = sample.find(kUnit);
-  return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
+  if (!sample.ends_with(kUnit)) return 0;
+  return parse_number(sample.substr(0, sample.size() - kUnit.size()), tokens, why) ? tokens : 0;
 }
 
 double linear_share(const Workload& workload, const std::string& sample) {

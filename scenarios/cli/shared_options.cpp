@@ -229,7 +229,9 @@ std::string ending_of(const std::string& file) {
 std::string ending_refused(const std::string& file, const std::vector<std::string>& accepted) {
   std::error_code none;
   const auto status = std::filesystem::status(file, none);
-  if (file.empty() ||
+  // Standard output may be redirected into a file of any name.
+  const bool device = file.starts_with("/dev/") || file.starts_with("/proc/");
+  if (file.empty() || device ||
       (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)))
     return "";
   const std::string ending = ending_of(file).empty() ? "" : "." + ending_of(file);
@@ -377,8 +379,8 @@ BatchOptions SimulationOptions::batch() const {
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   options.progress = progress_of("simulations");
-  options.warn = [said = std::set<std::string>()](const std::string& notice) mutable {
-    if (said.insert(notice).second) std::cerr << "warning: " << notice << '\n';
+  options.warn = [said = std::make_shared<std::set<std::string>>()](const std::string& notice) {
+    if (said->insert(notice).second) std::cerr << "warning: " << notice << '\n';
   };
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};

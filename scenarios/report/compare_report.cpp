@@ -9,8 +9,10 @@
 
 #include "models/caller.hpp"
 #include "scenarios/report/charts.hpp"
+#include "scenarios/report/compare_falls.hpp"
 #include "scenarios/report/nccl_tests.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/element_types.hpp"
 
 namespace foreduce {
 namespace {
@@ -142,84 +144,6 @@ std::string left_out_lines(const Json& report, const View& view) {
                       : wrapped("Not tried here: " + names + " (--explain says why).", view, 2);
 }
 
-/// How the library does a point: its choice, its channels, and into how many parts it cuts the
-/// data.
-std::string way_of(const Json& p) {
-  return fmt::format("{} {} {}", text_or(p, "chosen"), number_or(p, "nccl_channels", 0),
-                     number_or(p, "segments", 0));
-}
-
-/// Two neighbours along `axis` ("bytes" or "nodes") of which the larger takes less time.
-using Fall = std::pair<const Json*, const Json*>;
-std::vector<Fall> falls_along(const char* axis, const Json& points) {
-  constexpr double kFall = 0.98;  // what one would see in a measurement
-  std::map<std::string, std::map<double, const Json*>> curves;
-  for (const Json& p : points) {
-    if (p.contains("error") || text_or(p, "chosen").empty()) continue;
-    std::string others;
-    for (const char* key :
-         {"instance", "algorithm", "profile", "placement", "oversubscription", "bytes", "nodes"})
-      if (std::string_view(key) != axis && p.contains(key)) others += p[key].dump() + " ";
-    curves[others].try_emplace(number_or(p, axis, 0), &p);
-  }
-  std::vector<Fall> falls;
-  for (const auto& [others, curve] : curves)
-    for (auto at = curve.begin(); at != curve.end() && std::next(at) != curve.end(); ++at) {
-      const Json &small = *at->second, &large = *std::next(at)->second;
-      if (number_or(large, "time_us", 0) <= kFall * number_or(small, "time_us", 0))
-        falls.emplace_back(&small, &large);
-    }
-  return falls;
-}
-
-/// "on 2 x p5.48xlarge 4 MiB 1.4 ms (ring LL), then 4.01 MiB 0.9 ms (ring Simple)".
-std::string fall_words(const Fall& fall, bool of_sizes) {
-  const auto& [small, large] = fall;
-  const bool same = text_or(*small, "chosen") == text_or(*large, "chosen"),
-             channels =
-                 number_or(*small, "nccl_channels", 0) != number_or(*large, "nccl_channels", 0),
-             parts = number_or(*small, "segments", 0) != number_or(*large, "segments", 0);
-  const auto size = [](const Json& p) { return size_words(number_or(p, "bytes", 0)); };
-  const auto done = [&](const Json& p) {
-    std::string way = text_or(p, "chosen");
-    if (same && channels) way += fmt::format(", {} channels", number_or(p, "nccl_channels", 0));
-    else if (same && parts) way += fmt::format(", in {} parts", number_or(p, "segments", 0));
-    return fmt::format("{} ({})", milliseconds(number_or(p, "time_us", 0) * 1e-6), way);
-  };
-  const std::string on = "on " + cluster_words(*small);
-  if (of_sizes)
-    return fmt::format("{} {} {}, then {} {}", on, size(*small), done(*small), size(*large),
-                       done(*large));
-  return fmt::format("{} {} {}, then on {} {}", size(*small), on, done(*small),
-                     large->value("nodes", 0), done(*large));
-}
-
-/// Where a larger collective, or one on more nodes, takes less time: by the library's own choice,
-/// which a reader would take for a mistake of the model, or by the model's.
-std::string falls_lines(const Json& points, const View& view) {
-  constexpr std::size_t kMost = 3;
-  std::string text;
-  for (const char* axis : {"bytes", "nodes"}) {
-    const bool of_sizes = std::string_view(axis) == "bytes";
-    std::vector<std::string> chosen, modelled;
-    for (const Fall& fall : falls_along(axis, points))
-      (way_of(*fall.first) != way_of(*fall.second) ? chosen : modelled)
-          .push_back(fall_words(fall, of_sizes));
-    for (const auto* words : {&chosen, &modelled}) {
-      if (words->empty()) continue;
-      const std::size_t shown = view.explain ? words->size() : std::min(kMost, words->size());
-      std::string line = fmt::format(
-          "{} take less time where {}: ", of_sizes ? "Larger sizes" : "More nodes",
-          words == &chosen ? "the library changes its choice"
-                           : "the library changes nothing, which is an inaccuracy of the model");
-      for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : "") + (*words)[i];
-      if (shown < words->size()) line += fmt::format("; and {} more", words->size() - shown);
-      text += wrapped(line + ".", view, 2);
-    }
-  }
-  return text;
-}
-
 /// By which rules NCCL chose, and of which release.
 std::string choosers_line(const Json& points, const View& view) {
   std::set<std::string> rules;
@@ -349,6 +273,13 @@ Table compare_table(const Json& points, Footnotes& notes) {
   return table;
 }
 
+/// Elements of a rank. Reports of earlier programs have another count.
+std::uint64_t count_in(const Json& p, Collective collective) {
+  const std::size_t element = size_of(type_named(text_or(p, "type")));
+  return p.at("bytes").get<std::uint64_t>() / element /
+         static_cast<std::uint64_t>(counted_blocks(collective, std::max(1, p.value("ranks", 1))));
+}
+
 std::string points_as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& p : report.at("points")) {
@@ -356,7 +287,7 @@ std::string points_as_nccl_tests(const Json& report) {
     const Collective collective = collective_in(p);
     NcclTestsRow row{fmt::format("{} on {} (predicted)", method_words(p), cluster_words(p)),
                      p.at("bytes").get<std::uint64_t>(),
-                     p.at("count").get<std::uint64_t>(),
+                     count_in(p, collective),
                      text_or(p, "type"),
                      {},
                      {},
@@ -392,7 +323,8 @@ Json point_report(const Comparison& p, Cost cost) {
             {"nccl_channels", p.nccl_channels > 0 ? Json(p.nccl_channels) : Json()},
             {"segments", p.segments},
             {"bytes", p.bytes},
-            {"count", p.count / static_cast<std::size_t>(counted_blocks(p.collective, p.ranks))},
+            {"count", p.count / static_cast<std::size_t>(
+                                    counted_blocks(p.collective, std::max(1, p.ranks)))},
             {"type", to_text(p.dtype)},
             {"redop", redop_of(p.collective)}};
   if (p.best_without_nccl) j["best_without_nccl"] = true;

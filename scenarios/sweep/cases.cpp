@@ -380,7 +380,7 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const std::string& asked = scenario.workload->sample;
   const Variant* variant = workload.variant(asked);
   if (!variant) {
-    const bool tokens = tokens_of(asked) > 0 && tokens_of(workload.variants.front().sample) > 0;
+    const bool tokens = tokens_of(asked) >= 1 && tokens_of(workload.variants.front().sample) > 0;
     const std::string length =
         tokens ? fmt::format(
                      "\n  a shorter length is accepted; for a longer one make a workload: "

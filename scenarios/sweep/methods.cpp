@@ -236,9 +236,10 @@ Question Candidate::question(std::size_t count, Type type) const {
 
 namespace {
 
-/// The question with at most so many of its segments.
+/// The question with at most so many of its segments, all of one length.
 Question cut_short(Question q, int most) {
   int& segments = q.schedule.plan.segments;
+  q.schedule.plan.last = Segments::kFull;
   if (segments <= most) return q;
   q.count = q.count / static_cast<std::size_t>(segments) * static_cast<std::size_t>(most);
   segments = most;
@@ -277,7 +278,7 @@ std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds fi
 
 RunBy Candidate::run_by(Bytes bytes) const {
   if (!by_nccl()) return RunBy::own_algorithm;
-  // Sources that profiles are fitted to ran with NCCL's own buffers.
+  // Half of the published sources ran with NCCL's own buffers, those of p5's profile among them.
   const bool other_buffer = method.nccl_buffer.value > 0 && method.nccl_buffer != kNcclBuffer;
   if (method.nccl_channels > 0 || other_buffer) return RunBy::forced;
   if (const auto& gpu = cluster->weakest().machine().gpu;

@@ -118,7 +118,7 @@ TEST(Check, NamesNoCauseThatCouldNotBeSoFast) {
   EXPECT_SAYS_NOT(causes_of(t), "1 of 4 rails");
 }
 
-// A quarter slower is inside the wide interval of a cluster that nobody published, but the log says
+// A sixth slower is inside the wide interval of a cluster that nobody published, but the log says
 // why.
 TEST(Check, NamesTheLogsFaultWhenTimesAreWithinTheInterval) {
   const NcclLog healthy = p4d_log();
@@ -128,7 +128,7 @@ TEST(Check, NamesTheLogsFaultWhenTimesAreWithinTheInterval) {
   const CheckedTable as_it_should = checked(log, "p4de.24xlarge", 4);
   for (std::size_t i = 0; i < log.tables[0].rows.size(); ++i) {
     const bool large = log.tables[0].rows[i].bytes >= 1 << 22;
-    log.tables[0].rows[i].out_of_place->time = as_it_should.rows[i].expected * (large ? 1.3 : 1.0);
+    log.tables[0].rows[i].out_of_place->time = as_it_should.rows[i].expected * (large ? 1.17 : 1.0);
   }
   EXPECT_TRUE(checked(log, "p4de.24xlarge", 4).normal);
   EXPECT_SAYS(remarks_of(checked(log, "p4de.24xlarge", 4)), "which is still inside the interval");

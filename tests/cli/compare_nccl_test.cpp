@@ -60,7 +60,7 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesLargerSizesFaster) {
 TEST(Compare, SaysWhereMoreChannelsMakeLargerSizesFaster) {
   const Result r = foreduce_says(
       "compare --instance p4d.24xlarge --nodes 1 --algorithm nccl --sizes 63KiB,64KiB");
-  EXPECT_SAYS(r.out, "(ring LL, 1 channels), then 64 KiB");
+  EXPECT_SAYS(r.out, "(ring LL, 1 channel), then 64 KiB");
   EXPECT_SAYS(r.out, "(ring LL, 2 channels)");
 }
 

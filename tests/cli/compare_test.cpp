@@ -380,6 +380,21 @@ TEST(Compare, TakesSeveralClustersOnTheCommandLine) {
   }
 }
 
+// A cluster that cannot be built has no ranks to count for.
+TEST(Compare, CountsNothingWithoutACluster) {
+  const TemporaryFolder folder;
+  const Result r = foreduce_says("compare " + folder
+                                                  .write("s.yaml", R"(
+name: mixed
+cluster: { instance: [p4d.24xlarge, c5n.18xlarge], nodes: 2 }
+messages: { collective: all_gather, sizes: 1 MiB }
+allreduce: { algorithm: ring }
+)")
+                                                  .string());
+  EXPECT_SAYS(r.out, "c5n.18xlarge");
+  EXPECT_LE(r.status, 2);
+}
+
 /// nccl-tests' blocks are multiples of 16 B; below one for each rank nothing is moved.
 TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
   const std::string two = "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes ";
