@@ -65,6 +65,11 @@ struct RunWords {
                        evidence_words(r.finding));
   }
   std::string operator()(const remark::Outpaced& r) const {
+    if (std::holds_alternative<cause::RingForTree>(r.finding.kind))
+      return fmt::format(
+          "{}, but this run is faster than its NICs, which a ring cannot be: the setting did not "
+          "hold, or the line is of another job",
+          evidence_words(r.finding));
     return fmt::format(
         "{}; {}, but a cluster with that could not be as fast; the line may be of another job",
         what_words(r.finding), evidence_words(r.finding));

@@ -50,6 +50,9 @@ struct CheckLimits {
   /// Times below this part of what the links allow are impossible: rounding, and a NIC that does a
   /// little better than its sheet, explain no more. Assumed.
   static constexpr double impossible_below = 0.95;
+  /// By so much a ring's bus bandwidth may seem to be above what the NICs carry together: rounding
+  /// of what a log prints. Assumed.
+  static constexpr double rounding = 0.002;
 
   // ---------------------------------------------------------------- single sizes
 

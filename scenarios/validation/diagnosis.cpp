@@ -350,6 +350,8 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   const auto at_line = at_line_rate(table_, checked_, cluster_.machine);
   if (at_line) checked_.remarks.push_back(*at_line);
+  if (const auto outpaced = take_outpaced_algorithm(all, collective_, cluster_.nodes, few))
+    checked_.remarks.push_back(remark::Outpaced{finding_of(*outpaced)});
   std::erase_if(all, [&](const Setup& s) {
     return !s.evidence && (beyond_its_links(s, collective_, cluster_.nodes, few) ||
                            (at_line && slows_network(s.fault())));

@@ -139,15 +139,45 @@ double poorest_fit(Fault fault, double healthy_misfit) {
                   fault == Fault::gpu ? CheckLimits::poor_fit_of_other_gpu : CheckLimits::poor_fit);
 }
 
+namespace {
+
+/// What a ring takes at least between nodes: whatever busbw counts leaves each node once, over its
+/// NICs. Nothing where something else runs.
+std::optional<Seconds> least_of_ring(const Setup& suspect, Collective collective, int nodes,
+                                     Bytes bytes) {
+  const Machine& m = suspect.machine;
+  if (suspect.algorithm != NcclAlgorithm::ring || nodes < 2 || m.nic.count < 1) return std::nullopt;
+  return bus_factor(collective, nodes * m.gpus()) * bytes / (m.nic.bandwidth * m.nic.count);
+}
+
+}  // namespace
+
 bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few) {
   const Cluster cluster = cluster_of(suspect, nodes);
-  for (std::size_t i = 0; i < few.sizes.size(); ++i)
+  for (std::size_t i = 0; i < few.sizes.size(); ++i) {
+    const auto ring = least_of_ring(suspect, collective, nodes, Bytes{few.sizes[i]});
+    if (ring && few.measured[i] * (1 + CheckLimits::rounding) < ring->value) return true;
     if (few.measured[i] <
         CheckLimits::impossible_below *
             uncertainty(suspect.profile, cluster, Bytes{few.sizes[i]}, RunBy::library, collective)
                 .least.value)
       return true;
+  }
   return false;
+}
+
+std::optional<Setup> take_outpaced_algorithm(std::vector<Setup>& all, Collective collective,
+                                             int nodes, const Sample& few) {
+  const auto outpaced = std::find_if(all.begin(), all.end(), [&](const Setup& s) {
+    return s.fault() == Fault::algorithm && s.evidence &&
+           beyond_its_links(s, collective, nodes, few);
+  });
+  if (outpaced == all.end()) return std::nullopt;
+  Setup taken = std::move(*outpaced);
+  all.erase(outpaced);
+  for (Setup& s : all)
+    if (s.algorithm == taken.algorithm) s.algorithm.reset();
+  return taken;
 }
 
 bool is_other_type(Fault fault) { return fault == Fault::gpu || fault == Fault::instance; }
