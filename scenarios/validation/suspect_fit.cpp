@@ -231,12 +231,16 @@ bool CheckedTable::none_fits_well() const {
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   if (causes.empty()) return;
-  const auto weighed = [](const Cause& c) {
+  const bool crawl = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return c.crawls && fault_of(c.finding.kind) == Fault::sockets;
+  });
+  const auto weighed = [crawl](const Cause& c) {
     const Fault fault = fault_of(c.finding.kind);
-    const bool untold = fault == Fault::algorithm && !c.finding.evidence;
-    return c.misfit + (fault == Fault::gpu ? CheckLimits::handicap_of_other_gpu
-                       : untold            ? CheckLimits::handicap_of_untold
-                                           : 0);
+    if (fault == Fault::gpu) return c.misfit + CheckLimits::handicap_of_other_gpu;
+    if (c.finding.evidence) return c.misfit;
+    const auto* few = std::get_if<cause::FewNics>(&c.finding.kind);
+    if (crawl && few && few->used == 1) return c.misfit + CheckLimits::handicap_of_single_nic;
+    return c.misfit + (fault == Fault::algorithm ? CheckLimits::handicap_of_untold : 0);
   };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
@@ -244,8 +248,10 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
-    return c.certain || (c.finding.evidence && c.misfit <= std::max(best + CheckLimits::alike,
-                                                                    most_misfit(healthy_misfit)));
+    return c.certain ||
+           (c.finding.evidence &&
+            c.misfit <= std::max(best + CheckLimits::alike,
+                                 std::min(CheckLimits::poor_fit, most_misfit(healthy_misfit))));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {

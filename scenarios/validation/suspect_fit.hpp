@@ -112,7 +112,8 @@ double poorest_fit(Fault fault, double healthy_misfit);
 
 /// Puts causes in order of their fit. Those that fit about as well as the best stay; of those with
 /// one remedy, and of what one line of the log says, the best. What the log says stays in any case,
-/// and comes first if it is certain, fits as well, or explains much of `healthy_misfit`.
+/// and comes first if it is certain, fits as well, or explains much of `healthy_misfit` and misses
+/// no more than an explanation may.
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit);
 
 }  // namespace foreduce

@@ -190,5 +190,10 @@ TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
   EXPECT_SAYS_NOT(r.out, "0.0000");
 }
 
+TEST(CheckSettings, ACauseBehindAPoorerOneSaysWhy) {
+  EXPECT_SAYS(words(said(kP5 + "--nodes 2 ", "--nccl-algo Ring", "")),
+              "named later, for NCCL_ALGO is seldom set without a word in the log");
+}
+
 }  // namespace
 }  // namespace foreduce
