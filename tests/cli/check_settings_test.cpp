@@ -195,5 +195,30 @@ TEST(CheckSettings, ACauseBehindAPoorerOneSaysWhy) {
               "named later, for NCCL_ALGO is seldom set without a word in the log");
 }
 
+TEST(CheckSettings, ThreeRailsOfFourAreFoundWhereNcclKeepsItsChannels) {
+  const TemporaryFolder folder;
+  const std::string machine = folder
+                                  .write("three.yaml", R"(
+like: p4d.24xlarge
+instance: three
+nic: { count: 3 }
+pcie:
+  switches:
+    - { socket: 0, gpus: [0, 1], nics: [0] }
+    - { socket: 0, gpus: [2, 3], nics: [1] }
+    - { socket: 1, gpus: [4, 5], nics: [2] }
+    - { socket: 1, gpus: [6, 7], nics: [] }
+)")
+                                  .string();
+  const Result table = foreduce_says("compare --instance " + machine +
+                                     " --nodes 2 --algorithm nccl --sizes 8B:8GiB:x2 --format "
+                                     "nccl-tests");
+  ASSERT_EQ(table.status, 0) << table.out;
+  const Result r = foreduce_says("check " + folder.write("run.log", table.out).string() +
+                                 " --instance p4d.24xlarge --nodes 2");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(cause_of(r.out), "3 of 4 rails carry everything");
+}
+
 }  // namespace
 }  // namespace foreduce
