@@ -46,7 +46,12 @@ struct RunWords {
   }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
   std::string operator()(const remark::WideInterval& r) const {
-    return "the interval of the model is wide here: " + r.why;
+    if (r.beside == HealthyFrom::model) return "the interval of the model is wide here: " + r.why;
+    return fmt::format(
+        "{} decides where it has a size near; for the others the interval of the model is wide, by "
+        "what the model was fitted to: {}",
+        r.beside == HealthyFrom::log ? "the earlier log" : "what healthy clusters published",
+        r.why);
   }
   std::string operator()(remark::PredictionAlone r) const {
     return fmt::format(

@@ -120,9 +120,15 @@ std::string table_verdict(const Json& t, const View& view) {
       : slow == 0 && fast > 0
           ? fmt::format("Not normal: {} of {} sizes faster than their interval.\n", fast,
                         rows.size())
-      : slow == 0 ? std::string("Not normal.\n")
-                  : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
-                                rows.size(), faster);
+      : slow == 0
+          ? wrapped(fmt::format("Not normal, although {} of {} sizes are within their interval{}.",
+                                count("normal"), rows.size(),
+                                t.at("causes").empty()
+                                    ? ""
+                                    : ": the log says what is wrong, and the times agree"),
+                    view, 2)
+          : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
+                        rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
   const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of

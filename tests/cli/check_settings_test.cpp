@@ -190,9 +190,22 @@ TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
   EXPECT_SAYS_NOT(r.out, "0.0000");
 }
 
+TEST(CheckSettings, NormalTimesAreCountedWhereTheLogSaysWhatIsWrong) {
+  const std::string answer = said("--instance p4d.24xlarge --nodes 4 ", "--nccl-algo Tree",
+                                  info("NCCL_ALGO set by environment to Tree"));
+  EXPECT_SAYS(words(answer),
+              "sizes are within their interval: the log says what is wrong, and the times agree.");
+}
+
 TEST(CheckSettings, ACauseBehindAPoorerOneSaysWhy) {
   EXPECT_SAYS(words(said(kP5 + "--nodes 2 ", "--nccl-algo Ring", "")),
               "named later, for NCCL_ALGO is seldom set without a word in the log");
+}
+
+TEST(CheckSettings, AWideIntervalIsSaidToBeTheModelsBesidePublishedTimes) {
+  EXPECT_SAYS(words(said(kP5 + "--nodes 8 ", "", "")),
+              "what healthy clusters published decides where it has a size near; for the others "
+              "the interval of the model is wide");
 }
 
 TEST(CheckSettings, ThreeRailsOfFourAreFoundWhereNcclKeepsItsChannels) {
