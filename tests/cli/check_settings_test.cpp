@@ -190,6 +190,29 @@ TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
   EXPECT_SAYS_NOT(r.out, "0.0000");
 }
 
+TEST(CheckSettings, ACollectiveThatNothingNamesIsTheAskersChoice) {
+  const TemporaryFolder folder;
+  const std::string head =
+      "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+  const auto asked = [&](const std::string& row, const std::string& more) {
+    return foreduce_says("check " + folder.write("run.log", head + row).string() +
+                         " --instance p4d.24xlarge --nodes 2 " + more);
+  };
+  const std::string either =
+      "1073741824 16777216 float none -1 40000 26.84 25.17 0 40000 26.84 25.17 0\n";
+  EXPECT_SAYS(words(asked(either, "").out),
+              "nothing names the collective: all_gather or alltoall by busbw over algbw, and "
+              "all_gather by what is checked in place alone; --collective decides");
+  EXPECT_SAYS(asked(either, "").out, "all_gather of 16 ranks");
+  EXPECT_SAYS(asked(either, "--collective alltoall").out, "alltoall of 16 ranks");
+  EXPECT_EQ(asked(either, "--collective broadcast").status, 2);
+  const Result other =
+      asked("1073741824 268435456 float sum -1 13208 81.29 81.29 0 13210 81.28 81.28 0\n", "");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_SAYS(other.out,
+              "a table of none of nccl-tests' collectives that is known (busbw is 1 of algbw)");
+}
+
 TEST(CheckSettings, NormalTimesAreCountedWhereTheLogSaysWhatIsWrong) {
   const std::string answer = said("--instance p4d.24xlarge --nodes 4 ", "--nccl-algo Tree",
                                   info("NCCL_ALGO set by environment to Tree"));
