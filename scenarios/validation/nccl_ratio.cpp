@@ -184,15 +184,11 @@ void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
   if (t.collective.empty()) name_by_columns(t, ratio, notes);
   const std::optional<Collective> collective = collective_named(t.collective);
   const std::optional<int> blocks = blocks_of(t);
-  const bool in_blocks =
-      collective ? counted_blocks(*collective, 2) > 1 : is_open(t) && blocks && *blocks > 1;
-  if (in_blocks && blocks == 1 && t.ranks == 0 && ratio && ratio->low > kNothing) {
-    notes.push_back(fmt::format(
-        "line {}: count is of the whole size, and {}_perf counts one rank's block; left out",
-        t.rows.front().line, t.collective));
-    t.rows.clear();
-    return;
-  }
+  // A bandwidth is of several ranks: where count is of the whole size all the same, as old tests
+  // have it, no block tells them.
+  const bool of_whole = blocks == 1 && t.ranks == 0 && ratio && ratio->low > kNothing;
+  const bool in_blocks = collective ? counted_blocks(*collective, 2) > 1 && !of_whole
+                                    : is_open(t) && blocks && *blocks > 1;
   if (in_blocks && blocks) {
     if (t.ranks == 0) {
       t.ranks = *blocks;
