@@ -234,12 +234,15 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   const bool crawl = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
     return c.crawls && fault_of(c.finding.kind) == Fault::sockets;
   });
-  const auto weighed = [crawl](const Cause& c) {
+  const auto may_be_tcp = [crawl](const Cause& c) {
+    const auto* few = std::get_if<cause::FewNics>(&c.finding.kind);
+    return crawl && few && few->used == 1;
+  };
+  const auto weighed = [&](const Cause& c) {
     const Fault fault = fault_of(c.finding.kind);
     if (fault == Fault::gpu) return c.misfit + CheckLimits::handicap_of_other_gpu;
     if (c.finding.evidence) return c.misfit;
-    const auto* few = std::get_if<cause::FewNics>(&c.finding.kind);
-    if (crawl && few && few->used == 1) return c.misfit + CheckLimits::handicap_of_single_nic;
+    if (may_be_tcp(c)) return c.misfit + CheckLimits::handicap_of_single_nic;
     return c.misfit + (fault == Fault::algorithm ? CheckLimits::handicap_of_untold : 0);
   };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
@@ -259,7 +262,7 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
       return have_one_remedy(better.finding.kind, c.finding.kind) ||
              (c.finding.evidence && better.finding.evidence == c.finding.evidence);
     });
-    if (!again && (c.finding.evidence || c.crawls ||
+    if (!again && (c.finding.evidence || c.crawls || may_be_tcp(c) ||
                    weighed(c) <= weighed(causes.front()) + CheckLimits::alike))
       kept.push_back(c);
   }
