@@ -114,8 +114,10 @@ void refuse_unknown_options(CLI::App& app, int argc, char** argv) {
     std::vector<std::string> names;
     for (const CLI::Option* o : command->get_options())
       for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
-    throw input_error(fmt::format("{} has no option {}", typed(*command), name),
-                      suggest(name, names));
+    const bool drawn = name == "--plot" && command->get_option_no_throw("--html");
+    throw input_error(
+        fmt::format("{} has no option {}", typed(*command), name),
+        drawn ? "did you mean '--html'? its page has the charts" : suggest(name, names));
   }
 }
 

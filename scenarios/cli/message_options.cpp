@@ -54,6 +54,16 @@ void read_option(const char* option, const char* key, const std::string& text, T
   }
 }
 
+/// NCCL_ALGO's word behind "nccl" and a sign, "Ring" of "nccl:ring"; empty for other names.
+std::string forced_in(const std::string& name) {
+  constexpr std::string_view kNccl = "nccl";
+  if (!name.starts_with(kNccl) || name.size() < kNccl.size() + 2) return "";
+  const auto forced = nccl_algorithm_forced(name.substr(kNccl.size() + 1));
+  for (const NcclAlgorithmNames& names : kNcclAlgorithms)
+    if (names.algorithm == forced) return names.variable;
+  return "";
+}
+
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, MessageOptions& a) {
   command.add_option("--nccl-version", a.nccl_version,
@@ -179,7 +189,14 @@ Scenario MessageOptions::made() const {
     s.cluster.gpus_per_node = gpus.gpus;
   }
   load_schedules(algorithms, "");
-  for (const std::string& name : algorithms) method_named(name, "--algorithm", kind());
+  for (const std::string& name : algorithms) {
+    if (const std::string forced = forced_in(name); !forced.empty())
+      throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name),
+                        fmt::format("NCCL's own are forced by --nccl-algo: --algorithm nccl "
+                                    "--nccl-algo {}",
+                                    forced));
+    method_named(name, "--algorithm", kind());
+  }
   s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
   if (bound == to_text(BoundKind::exact) && kind() == Collective::all_to_all)

@@ -87,7 +87,8 @@ void add_validate(CLI::App& app, Action& action) {
       ->add_option("--tolerance", a->tolerance,
                    "Exit with 1 beyond this error: of runs the worst, of --reference the "
                    "all-reduces' geometric mean from 1 MiB on, "
-                   "e.g. 0.15.")
+                   "e.g. 0.15. Without it the exit status is 0 whatever the verdict, for what is "
+                   "good enough is yours to say.")
       ->check(CLI::NonNegativeNumber);
   auto* reference =
       command->add_flag("--reference", a->reference, "Use the published measurements that ship.")

@@ -46,7 +46,12 @@ struct RunWords {
   }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
   std::string operator()(const remark::WideInterval& r) const {
-    return "the interval of the model is wide here: " + r.why;
+    if (r.beside == HealthyFrom::model) return "the interval of the model is wide here: " + r.why;
+    return fmt::format(
+        "{} decides where it has a size near; for the others the interval of the model is wide, by "
+        "what the model was fitted to: {}",
+        r.beside == HealthyFrom::log ? "the earlier log" : "what healthy clusters published",
+        r.why);
   }
   std::string operator()(remark::PredictionAlone r) const {
     return fmt::format(
@@ -65,6 +70,11 @@ struct RunWords {
                        evidence_words(r.finding));
   }
   std::string operator()(const remark::Outpaced& r) const {
+    if (std::holds_alternative<cause::RingForTree>(r.finding.kind))
+      return fmt::format(
+          "{}, but this run is faster than its NICs, which a ring cannot be: the setting did not "
+          "hold, or the line is of another job",
+          evidence_words(r.finding));
     return fmt::format(
         "{}; {}, but a cluster with that could not be as fast; the line may be of another job",
         what_words(r.finding), evidence_words(r.finding));

@@ -8,9 +8,27 @@
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/report/words.hpp"
 #include "scenarios/validation/check_limits.hpp"
+#include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
 namespace {
+
+/// Why a cause stands behind one whose times are off by more, as both are shown; empty where it
+/// does not.
+std::string later_words(const std::vector<Cause>& causes, std::size_t at) {
+  const Finding& finding = causes[at].finding;
+  const auto misses = [](const Cause& c) { return std::lround(100 * c.misfit); };
+  const auto before =
+      std::find_if(causes.begin(), causes.begin() + static_cast<std::ptrdiff_t>(at),
+                   [&](const Cause& other) { return misses(other) > misses(causes[at]); });
+  if (before == causes.begin() + static_cast<std::ptrdiff_t>(at) || finding.evidence) return "";
+  if (before->finding.evidence) return "named later, for the log does not speak of it";
+  if (fault_of(finding.kind) == Fault::algorithm)
+    return "named later, for NCCL_ALGO is seldom set without a word in the log";
+  if (fault_of(finding.kind) == Fault::gpu)
+    return "named later, for one GPU is seldom taken for another";
+  return "named later, for TCP is the usual cause of such times";
+}
 
 Json table_report(const CheckedTable& t) {
   Json one = {{"collective", name_of(t.collective)},
@@ -38,11 +56,14 @@ Json table_report(const CheckedTable& t) {
                               {"busbw_GBps", r.row.timing().busbw},
                               {"verdict", name_of(r.verdict)}});
   one["causes"] = Json::array();
-  for (const Cause& c : t.causes)
+  for (std::size_t i = 0; i < t.causes.size(); ++i) {
+    const Cause& c = t.causes[i];
     one.at("causes").push_back({{"what", what_words(c.finding)},
                                 {"remedy", remedy_words(c.finding)},
                                 {"evidence", evidence_words(c.finding)},
-                                {"misfit", c.misfit}});
+                                {"misfit", c.misfit},
+                                {"why_later", later_words(t.causes, i)}});
+  }
   one["remarks"] = Json::array();
   for (const Remark& remark : t.remarks) one.at("remarks").push_back(remark_words(remark));
   return one;
@@ -99,9 +120,15 @@ std::string table_verdict(const Json& t, const View& view) {
       : slow == 0 && fast > 0
           ? fmt::format("Not normal: {} of {} sizes faster than their interval.\n", fast,
                         rows.size())
-      : slow == 0 ? std::string("Not normal.\n")
-                  : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
-                                rows.size(), faster);
+      : slow == 0
+          ? wrapped(fmt::format("Not normal, although {} of {} sizes are within their interval{}.",
+                                count("normal"), rows.size(),
+                                t.at("causes").empty()
+                                    ? ""
+                                    : ": the log says what is wrong, and the times agree"),
+                    view, 2)
+          : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
+                        rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
   const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of
@@ -123,13 +150,14 @@ std::string causes_words(const Json& t, const View& view) {
   std::string text;
   for (std::size_t i = 0; i < causes.size(); ++i) {
     const Json& c = causes[i];
-    const std::string evidence = text_or(c, "evidence");
+    const std::string evidence = text_or(c, "evidence"), later = text_or(c, "why_later");
     const char* const begin = i > 0       ? "or:"
                               : none_fits ? "None of the usual causes fits well; the nearest:"
                               : one_size && evidence.empty() ? "One size alone would fit:"
                                                              : "Looks like:";
-    text += wrapped(fmt::format("{} {}{}.", begin, text_or(c, "what"),
-                                (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
+    text += wrapped(fmt::format("{} {}{}{}.", begin, text_or(c, "what"),
+                                (evidence.empty() ? "" : "; " + evidence) + off_words(c, t),
+                                later.empty() ? "" : "; " + later),
                     view, 2);
     text += wrapped("  do: " + text_or(c, "remedy"), view, 4);
   }

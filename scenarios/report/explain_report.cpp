@@ -116,8 +116,8 @@ Json messages_report(const CollectiveRecord& record) {
   return all;
 }
 
-Json collective_report(const ExplainedCollective& c) {
-  Json j = {{"kind", word_of(c.kind)},
+Json collective_report(const ExplainedCollective& c, const ShardingPlan& plan) {
+  Json j = {{"kind", word_of(c.kind, plan)},
             {"elements", c.elements},
             {"bytes", c.bytes.value},
             {"algorithm", schedule_words(c.schedule)},
@@ -139,12 +139,12 @@ Json collective_report(const ExplainedCollective& c) {
   return j;
 }
 
-Json piece_report(const StepPiece& piece) {
+Json piece_report(const StepPiece& piece, const ShardingPlan& plan) {
   static constexpr std::array<const char*, 4> kWorks = {"forward", "backward", "optimizer",
                                                         "collective"};
   const Activity& a = piece.activity;
   Json j = {{"work", kWorks.at(static_cast<std::size_t>(a.work))},
-            {"stream", word_of(a.stream)},
+            {"stream", word_of(a.stream, plan)},
             {"micro_batch", a.micro_batch},
             {"index", a.index}};
   if (!a.unit.empty()) j["unit"] = a.unit;
@@ -189,10 +189,12 @@ Json explain_report(const Explanation& e) {
                           {"time_s", p.time.value},
                           {"share", p.time / e.time}});
   j["path"] = Json::array();
-  for (const StepPiece& piece : e.steps) j["path"].push_back(piece_report(piece));
+  const auto* step = std::get_if<Prediction>(&e.point);
+  const ShardingPlan plan = step ? step->sharding : ShardingPlan{};
+  for (const StepPiece& piece : e.steps) j["path"].push_back(piece_report(piece, plan));
   j["collectives"] = Json::array();
   for (const ExplainedCollective& c : e.collectives)
-    j["collectives"].push_back(collective_report(c));
+    j["collectives"].push_back(collective_report(c, plan));
   // What was asked for by itself is no stream of a step, and may be any collective.
   if (const auto asked = j["point"].find("collective"); asked != j["point"].end())
     for (Json& c : j["collectives"]) c["kind"] = *asked;

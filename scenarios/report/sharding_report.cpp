@@ -10,12 +10,14 @@
 
 namespace foreduce {
 
-const char* word_of(Stream kind) {
+const char* word_of(Stream kind, const ShardingPlan& plan) {
   switch (kind) {
     case Stream::all_gather: return "all_gather";
     case Stream::reduce_scatter: return "reduce_scatter";
     case Stream::all_reduce: return "all_reduce";
-    case Stream::tensor: return "tensor_all_reduce";
+    case Stream::tensor:
+      return plan.sequence == Sequence::divided ? "tensor_reduce_scatter_all_gather"
+                                                : "tensor_all_reduce";
     case Stream::pipeline: return "pipeline_send";
     case Stream::exchange: return "expert_all_to_all";
     case Stream::expert_all_gather: return "expert_all_gather";
@@ -36,8 +38,12 @@ Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPl
     Json& j = by_kind[static_cast<std::size_t>(use.kind)];
     const int ranks = group_of(use.kind, plan).ranks;
     if (j.is_null())
-      j = {{"kind", word_of(use.kind)}, {"ranks", ranks}, {"bytes", 0.0},
-           {"sent_bytes_per_gpu", 0.0}, {"count", 0},     {"time_s", 0.0},
+      j = {{"kind", word_of(use.kind, plan)},
+           {"ranks", ranks},
+           {"bytes", 0.0},
+           {"sent_bytes_per_gpu", 0.0},
+           {"count", 0},
+           {"time_s", 0.0},
            {"exposed_s", 0.0}};
     const std::size_t element = size_of(carries_gradients(use.kind) ? gradients : parameters);
     const Bytes buffers{static_cast<double>(use.elements * element) * use.count};

@@ -10,8 +10,9 @@
 
 namespace foreduce {
 
-/// "all_gather", "tensor_all_reduce": what runs on a stream.
-const char* word_of(Stream kind);
+/// "all_gather", "tensor_all_reduce": what runs on a stream. Where tensor-parallel GPUs divide a
+/// sequence, a reduce-scatter and an all-gather are in the place of each all-reduce.
+const char* word_of(Stream kind, const ShardingPlan& plan);
 
 /// A list with one entry a kind of collective: kind, bytes (of all buffers, as nccl-tests counts
 /// them), sent_bytes_per_gpu, ranks, count, time_s and exposed_s.

@@ -98,9 +98,10 @@ std::string activity_label(const Prediction& p, const Activity& a) {
 }
 
 std::string told_of(const Prediction& p, const Activity& a) {
-  std::string text = a.work == Work::collective
-                         ? fmt::format("{} of {}", word_of(a.stream), activity_label(p, a))
-                         : std::string(work_words(a.work));
+  std::string text =
+      a.work == Work::collective
+          ? fmt::format("{} of {}", word_of(a.stream, p.sharding), activity_label(p, a))
+          : std::string(work_words(a.work));
   if (a.work != Work::collective && !a.unit.empty()) text += " of " + a.unit;
   if (p.accumulation > 1) text += fmt::format(", micro-batch {}", a.micro_batch);
   if (const TracedCollective* t = traced_of(p, a))
@@ -119,7 +120,7 @@ std::string step_svg(const Prediction& p) {
   const bool idle = p.step.bubble.value > 0, overhead = p.step.overhead.value > 0;
   const std::size_t exposed = streams.size(), bubble = exposed + 1, last = bubble + (idle ? 1 : 0);
   Rows rows(p.step.total.value, last + (overhead ? 1 : 0));
-  for (const Stream s : streams) rows.name(row_of(s), word_of(s));
+  for (const Stream s : streams) rows.name(row_of(s), word_of(s, p.sharding));
   rows.name(exposed, "exposed");
   for (const Activity& a : p.step.activities)
     if (a.end > a.start)

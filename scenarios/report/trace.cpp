@@ -118,8 +118,12 @@ constexpr int kGpu = 0, kLinks = 1;
 constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1,
               kOverheadRow = kBubbleRow + 1;
 
-/// As NCCL's kernel is named in a profile. A pipeline's stages send to one another.
-const char* kernel_words(Stream kind) {
+/// As NCCL's kernel is named in a profile, or both where one has two parts. A pipeline's stages
+/// send to one another.
+std::string kernel_words(Stream kind, const ShardingPlan& plan) {
+  if (kind == Stream::tensor && plan.sequence == Sequence::divided)
+    return fmt::format("{} + {}", nccl_kernel(Collective::reduce_scatter),
+                       nccl_kernel(Collective::all_gather));
   return nccl_kernel(kind == Stream::pipeline ? Collective::all_to_all : collective_of(kind));
 }
 
@@ -141,8 +145,8 @@ void add_activity(TraceEvents& events, const Prediction& p, const Activity& a) {
   const std::string of = !a.unit.empty()       ? a.unit
                          : p.sharding.is_ddp() ? fmt::format("bucket {}", a.index)
                                                : std::string("root");
-  events.slice(kGpu, row, fmt::format("{} {}", kernel_words(a.stream), of), "kernel", a.start.value,
-               a.end.value, args);
+  events.slice(kGpu, row, fmt::format("{} {}", kernel_words(a.stream, p.sharding), of), "kernel",
+               a.start.value, a.end.value, args);
 }
 
 /// Each class's rate: the sum of what runs, at every moment at which that changes.
@@ -182,7 +186,7 @@ std::string trace_of(const Prediction& p) {
                                    cluster_words(std::to_string(p.nodes), p.instance)));
   std::set<Stream> streams{Stream::compute};
   for (const Activity& a : p.step.activities) streams.insert(a.stream);
-  for (const Stream s : streams) events.row(kGpu, static_cast<int>(s), word_of(s));
+  for (const Stream s : streams) events.row(kGpu, static_cast<int>(s), word_of(s, p.sharding));
   events.row(kGpu, kExposedRow, "exposed communication");
   for (const Activity& a : p.step.activities)
     if (a.end > a.start) add_activity(events, p, a);

@@ -118,6 +118,9 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("fabric", c.fabric,
              "The network between the nodes. Default: one switch that never blocks.");
   f.verify([&](FieldReader& r) {
+    r.hint({"spot", "spot_price", "region", "price", "reserved", "savings_plan"},
+           "did you mean 'prices'? on-demand prices of one region ship, and prices: [{ instance: "
+           "p5.48xlarge, price: 30 USD/h }] takes others");
     if (r.has("instance") && !r.has("nodes"))
       r.problem("nodes", "this key is missing here: how many instances?");
     if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");

@@ -19,11 +19,14 @@ std::optional<Collective> collective_of(const NcclLog& log, const NcclTable& t,
     return std::nullopt;
   const std::optional<Collective> named = collective_named(t.collective);
   if (!question.collective) return named;
-  if (named) return named == question.collective ? named : std::nullopt;
-  const bool possible =
-      t.collective.empty() ||
-      fmt::format(" or {} or ", t.collective)
-              .find(fmt::format(" or {} or ", name_of(*question.collective))) != std::string::npos;
+  const auto one_of_them = [&](const std::string& all) {
+    return fmt::format(" or {} or ", all)
+               .find(fmt::format(" or {} or ", name_of(*question.collective))) != std::string::npos;
+  };
+  if (named == question.collective || (!t.or_of.empty() && one_of_them(t.or_of)))
+    return question.collective;
+  if (named) return std::nullopt;
+  const bool possible = t.collective.empty() || one_of_them(t.collective);
   return possible ? question.collective : std::nullopt;
 }
 

@@ -50,6 +50,9 @@ struct CheckLimits {
   /// Times below this part of what the links allow are impossible: rounding, and a NIC that does a
   /// little better than its sheet, explain no more. Assumed.
   static constexpr double impossible_below = 0.95;
+  /// By so much a ring's bus bandwidth may seem to be above what the NICs carry together: rounding
+  /// of what a log prints. Assumed.
+  static constexpr double rounding = 0.002;
 
   // ---------------------------------------------------------------- single sizes
 
@@ -124,6 +127,9 @@ struct CheckLimits {
   /// The same of NCCL's algorithm, which nobody forces without a setting that a log tells: two
   /// causes that both fit are some 10 % apart. Assumed.
   static constexpr double handicap_of_untold = 0.1;
+  /// The same of a single NIC that is left where every size crawls: that is TCP's as a rule, and
+  /// between two of the rates at which TCP is tried lie some 30 %. Assumed.
+  static constexpr double handicap_of_single_nic = 0.25;
   /// So many times the normal time is TCP's. Assumed.
   static constexpr double crawls = 5;
   /// A fault that costs messages alone must end so near the largest size; the second on a plateau.

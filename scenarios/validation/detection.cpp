@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "input/holds.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/healthy.hpp"
 
@@ -15,9 +16,10 @@ namespace {
 
 /// A published run as the log that it was.
 struct PublishedLog {
-  std::string source, instance, caller;
+  std::string source, machine, caller;
   int nodes = 0;
-  bool known = false;  ///< whether another source published times of such a cluster
+  bool known = false;      ///< whether another source published times of such a cluster
+  bool stands_in = false;  ///< the machine, for one that the source ran on
   NcclLog log;
 };
 
@@ -25,9 +27,14 @@ std::vector<PublishedLog> published_logs() {
   constexpr std::size_t kLeastRows = 7;
   constexpr double kShowsBandwidth = 1 << 20;  // an excerpt of small sizes shows no slow links
   std::map<std::tuple<std::string, std::string, int, int>, std::vector<Published>> runs;
-  for (const Published& p : published_all_reduces())
-    if (!p.algorithm && !p.protocol && p.machine == p.instance && is_healthy(p.source))
-      runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
+  const auto stands_in = [](const Published& p) { return p.machine != p.instance; };
+  const Catalogue catalogue;
+  for (const Published& p : published_all_reduces()) {
+    if (p.algorithm || p.protocol || p.machine.empty() || !is_healthy(p.source)) continue;
+    // Between nodes an instance type stands for no other machine.
+    if (stands_in(p) && p.nodes > 1 && holds(catalogue.names(), p.machine)) continue;
+    runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
+  }
   std::vector<PublishedLog> logs;
   for (auto& [key, points] : runs) {
     std::sort(points.begin(), points.end(),
@@ -35,9 +42,11 @@ std::vector<PublishedLog> published_logs() {
     if (points.size() < kLeastRows || points.back().bytes.value < kShowsBandwidth) continue;
     PublishedLog one;
     int gpus = 0;
-    std::tie(one.source, one.instance, one.nodes, gpus) = key;
+    std::tie(one.source, std::ignore, one.nodes, gpus) = key;
+    one.machine = points.front().machine;
+    one.stands_in = stands_in(points.front());
     one.known =
-        !HealthyRuns(one.instance, one.nodes, gpus, std::nullopt, one.source).sources().empty();
+        !HealthyRuns(one.machine, one.nodes, gpus, std::nullopt, one.source).sources().empty();
     NcclTable table;
     table.collective = "all_reduce";
     table.ranks = gpus;
@@ -109,13 +118,16 @@ std::vector<DetectionRow> detection_of_faults(const BatchOptions& options) {
       for (std::size_t i = 0; i < table.size(); ++i)
         table[i].out_of_place->time = Seconds{
             fault.time({table[i].bytes, table[i].timing().time.value, floor, i, table.size()})};
-      CheckQuestion question{healthy.instance, healthy.nodes, HealthyFrom::published,
+      CheckQuestion question{healthy.machine, healthy.nodes, HealthyFrom::published,
                              healthy.source};
       question.causes = Causes::not_sought;
       question.timed_by = healthy.caller;
       const bool found = !check(log, question, options).at(0).normal;
-      (healthy.known ? row.logs_known : row.logs_model) += 1;
-      (healthy.known ? row.found_known : row.found_model) += found;
+      DetectionCount& count = healthy.stands_in ? row.stand_in
+                              : healthy.known   ? row.known
+                                                : row.model;
+      ++count.logs;
+      count.found += found;
     }
   }
   return rows;

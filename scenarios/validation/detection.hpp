@@ -9,13 +9,17 @@
 
 namespace foreduce {
 
+/// So many logs, and how many of them are called not normal.
+struct DetectionCount {
+  int logs = 0, found = 0;
+};
+
 /// One fault in all logs; "none": the logs as they were published.
 struct DetectionRow {
   std::string fault;
-  /// Logs of clusters of which another source published times too, and how many of them are called
-  /// not normal.
-  int logs_known = 0, found_known = 0;
-  int logs_model = 0, found_model = 0;  ///< the same of clusters that only the model knows
+  DetectionCount known;     ///< of EC2's clusters of which another source published times too
+  DetectionCount model;     ///< of those that only the model knows
+  DetectionCount stand_in;  ///< of other clouds and labs, see models/reference/stand_ins.csv
 };
 
 /// Throws InputError for malformed data.

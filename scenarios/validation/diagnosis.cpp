@@ -162,10 +162,13 @@ void Diagnosis::predict_healthy() {
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) use_published_times();
   if (question_.against == HealthyFrom::log) use_earlier_run();
-  const bool all_measured = std::all_of(checked_.rows.begin(), checked_.rows.end(),
-                                        [](auto& r) { return r.from != HealthyFrom::model; });
+  HealthyFrom measured_from = HealthyFrom::model;  // of any size
+  bool all_measured = true;
+  for (const CheckedRow& r : checked_.rows)
+    if (r.from == HealthyFrom::model) all_measured = false;
+    else measured_from = r.from;
   if (!times.widened.empty() && !all_measured)
-    checked_.remarks.push_back(remark::WideInterval{times.widened});
+    checked_.remarks.push_back(remark::WideInterval{times.widened, measured_from});
 }
 
 void Diagnosis::use_published_times() {
@@ -350,6 +353,8 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   const auto at_line = at_line_rate(table_, checked_, cluster_.machine);
   if (at_line) checked_.remarks.push_back(*at_line);
+  if (const auto outpaced = take_outpaced_algorithm(all, collective_, cluster_.nodes, few))
+    checked_.remarks.push_back(remark::Outpaced{finding_of(*outpaced)});
   std::erase_if(all, [&](const Setup& s) {
     return !s.evidence && (beyond_its_links(s, collective_, cluster_.nodes, few) ||
                            (at_line && slows_network(s.fault())));

@@ -177,6 +177,7 @@ struct TimedBy {
 };
 struct WideInterval {
   std::string why;
+  HealthyFrom beside = HealthyFrom::model;  ///< what decides where it has times
 };
 /// Nobody published such times.
 struct PredictionAlone {

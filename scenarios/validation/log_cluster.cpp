@@ -188,6 +188,7 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
     if (t.ranks == 1) return one_rank_error(log, t);
     std::string name =
         t.collective.empty() ? "none of nccl-tests' collectives that is known" : t.collective;
+    if (t.ratio > 0) name += fmt::format(" (busbw is {:.4g} of algbw)", t.ratio);
     if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(std::move(name));
     open = open || t.collective.find(" or ") != std::string::npos;
   }

@@ -164,7 +164,7 @@ class LogReader {
     if (words.size() > 2 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
       columns_ = columns_of({words.begin() + 2, words.end()});
       if (!columns_)
-        note(fmt::format("a header without time, algbw and busbw one after another: {}",
+        note(fmt::format("a header without time, algbw and busbw, in this order: {}",
                          fmt::join(words, " ")));
       begin();
       begin_run();
@@ -173,7 +173,7 @@ class LogReader {
     }
     if (words.size() > 3 && words[0] == "Collective" && words[2] == "starting:") {
       collective_ = collective_of(words[3]);
-      ranks_.clear();
+      ranks_.test_begins();
       return true;
     }
     if (words.size() > 2 && words[0] == "nThread") {
@@ -256,8 +256,8 @@ class LogReader {
       const auto word = [&](int at) { return words[static_cast<std::size_t>(at - shift)]; };
       const int at = c->time[half];
       if (word(at) == "N/A") continue;
-      const auto time = number(word(at)), algbw = number(word(at + 1)),
-                 busbw = number(word(at + 2));
+      const auto time = number(word(at)), algbw = number(word(c->algbw[half])),
+                 busbw = number(word(c->busbw[half]));
       const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
       const auto wrong = unchecked ? std::optional(0.0) : number_or_none(word(c->wrong[half]));
       if (!time || !algbw || !busbw || !wrong || !(*time > 0))
@@ -278,7 +278,7 @@ class LogReader {
       const double says = bytes / (*time * 1e-6) / 1e9, few = half_digit(word(at)) / *time,
                    slack = word(at).find('e') == string_view::npos ? std::max(0.01, few) : 0.06;
       if (std::abs(says - *algbw) >
-          std::clamp(half_digit(word(at + 1)), 0.006, 0.05) + slack * says) {
+          std::clamp(half_digit(word(c->algbw[half])), 0.006, 0.05) + slack * says) {
         return leave_out(
             bytes, fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); "
                                "left out",

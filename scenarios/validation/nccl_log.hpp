@@ -42,6 +42,9 @@ struct NcclRow {
 struct NcclTable {
   std::string collective;  ///< "all_reduce"; where nothing names it, what the columns leave
                            ///< possible ("all_gather or alltoall"); "" where they leave all
+  std::string or_of;       ///< "all_gather or alltoall", where nothing names it and no more than
+                           ///< what is checked in place tells which; else ""
+  double ratio = 0;        ///< busbw over algbw, where nothing names it; 0: it is named, or unknown
   std::vector<NcclRow> rows;
   int ranks = 0;                    ///< 0: unknown
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list

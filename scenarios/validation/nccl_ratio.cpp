@@ -155,22 +155,40 @@ void leave_out_odd_sizes(NcclTable& t, int blocks, std::vector<std::string>& not
   });
 }
 
+/// What the columns leave possible, where nothing names the collective.
+void name_by_columns(NcclTable& t, const std::optional<Range>& ratio,
+                     std::vector<std::string>& notes) {
+  // Sizes of latency alone have bandwidths of too few digits for a ratio: what counts, reduces and
+  // has a root is left to tell.
+  constexpr Range kAny{0, 2};
+  nccl_words::TableSigns signs = signs_of(t, ratio.value_or(kAny));
+  const std::vector<std::string> all = nccl_words::collectives_like(signs);
+  signs.in_place_checked.reset();
+  const std::vector<std::string> unchecked = nccl_words::collectives_like(signs);
+  t.collective = fmt::format("{}", fmt::join(all, " or "));
+  if (ratio) t.ratio = 0.5 * (ratio->low + ratio->high);
+  if (all.size() != 1 || unchecked.size() < 2) return;
+  t.or_of = fmt::format("{}", fmt::join(unchecked, " or "));
+  notes.push_back(fmt::format(
+      "nothing names the collective: {} by busbw over algbw, and {} by what is checked in place "
+      "alone; --collective decides",
+      t.or_of, t.collective));
+}
+
 }  // namespace
 
 void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
   const std::optional<Range> ratio = ratio_of(t, notes);
   constexpr double kNothing = 0.02;  // what most busbw are 0 of: (n-1)/n with one rank
   if (ratio && ratio->high < kNothing && t.ranks == 0) t.ranks = 1;
-  // Sizes of latency alone have bandwidths of too few digits for a ratio: what counts, reduces and
-  // has a root is left to tell.
-  constexpr Range kAny{0, 2};
-  if (t.collective.empty())
-    t.collective = fmt::format(
-        "{}", fmt::join(nccl_words::collectives_like(signs_of(t, ratio.value_or(kAny))), " or "));
+  if (t.collective.empty()) name_by_columns(t, ratio, notes);
   const std::optional<Collective> collective = collective_named(t.collective);
   const std::optional<int> blocks = blocks_of(t);
-  const bool in_blocks =
-      collective ? counted_blocks(*collective, 2) > 1 : is_open(t) && blocks && *blocks > 1;
+  // A bandwidth is of several ranks: where count is of the whole size all the same, as old tests
+  // have it, no block tells them.
+  const bool of_whole = blocks == 1 && t.ranks == 0 && ratio && ratio->low > kNothing;
+  const bool in_blocks = collective ? counted_blocks(*collective, 2) > 1 && !of_whole
+                                    : is_open(t) && blocks && *blocks > 1;
   if (in_blocks && blocks) {
     if (t.ranks == 0) {
       t.ranks = *blocks;

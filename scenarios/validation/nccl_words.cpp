@@ -250,16 +250,21 @@ std::optional<Columns> columns_of(const Words& names) {
     c.words = i + 1;
     if (name == "redop") c.redop = at;
     if (name == "root") c.root = at;
-    c.cpu_time = c.cpu_time || name == "cputime";
     if (name == "time" || name == "cputime") {
-      if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw")
-        return std::nullopt;
-      c.time[half] = at;
+      const bool begins = half < 0 || c.busbw[half] >= 0;
+      const bool first = !begins && c.algbw[half] < 0;  // of two, that of the GPU counts
+      if (begins ? ++half > 1 : !first || (name == "time" && !c.cpu_time)) return std::nullopt;
+      if (begins || name == "time") {
+        c.time[half] = at;
+        c.cpu_time = name == "cputime";
+      }
     }
+    if (half >= 0 && name == "algbw" && c.algbw[half] < 0) c.algbw[half] = at;
+    if (half >= 0 && name == "busbw" && c.algbw[half] >= 0 && c.busbw[half] < 0) c.busbw[half] = at;
     if ((name == "#wrong" || name == "error") && half >= 0) c.wrong[half] = at;
     c.largest_error = c.largest_error || name == "error";
   }
-  return half < 0 ? std::nullopt : std::optional(c);
+  return half < 0 || c.busbw[half] < 0 ? std::nullopt : std::optional(c);
 }
 
 std::optional<Columns> columns_like(const Words& words) {
@@ -279,6 +284,8 @@ std::optional<Columns> columns_like(const Words& words) {
   if (left != 8 && left != 16) return std::nullopt;
   for (const int half : {0, 1}) {
     c.time[half] = static_cast<int>(at + static_cast<std::size_t>(half) * left / 2);
+    c.algbw[half] = c.time[half] + 1;
+    c.busbw[half] = c.time[half] + 2;
     c.wrong[half] = c.time[half] + 3;
   }
   c.words = at + left;

@@ -47,8 +47,8 @@ inline constexpr const char* kSettings[] = {"NCCL_ALGO",
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
   int redop = -1, root = -1;
-  int time[2] = {-1, -1},
-      wrong[2] = {-1, -1};     ///< out of place, in place; algbw and busbw follow the time
+  int time[2] = {-1, -1}, algbw[2] = {-1, -1}, busbw[2] = {-1, -1},
+      wrong[2] = {-1, -1};     ///< out of place, in place
   std::size_t words = 0;       ///< of a row, from the type on
   bool timestamp = false;      ///< two more words
   bool cpu_time = false;       ///< times are of the CPU (-C 1), bandwidths of the GPU all the same
@@ -115,7 +115,8 @@ struct TableSigns {
 /// What a table may be of, where nothing names it: all_reduce if it can be, else every collective
 /// of nccl-tests that it can be. alltoall_perf and sendrecv_perf never check what is in place.
 std::vector<std::string> collectives_like(const TableSigns& signs);
-/// From the words of the header, from "type" on.
+/// From the words of the header, from "type" on: by their names, whatever else stands between them.
+/// Nothing where a half lacks time, algbw or busbw, or they have another order.
 std::optional<Columns> columns_of(const Words& names);
 /// Where a table has lost its header: by what the words look like.
 std::optional<Columns> columns_like(const Words& words);

@@ -20,6 +20,11 @@ class RankList {
   /// A row has been printed: another line of a rank begins the next run's list.
   void row_printed() { rows_printed_ = true; }
   void clear() { ranks_.clear(); }
+  /// A line names the test that begins, before its list or behind it: a list that rows have
+  /// followed is of the test before.
+  void test_begins() {
+    if (rows_printed_) clear();
+  }
   /// Says in `table` what the list tells of ranks, hosts and GPUs.
   void tell(NcclTable& table) const;
 

@@ -57,11 +57,11 @@ std::optional<remark::AboveNics> above_nics(const NcclTable& table, const Checke
 
 std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const CheckedTable& checked,
                                                const Machine& machine) {
-  constexpr double kWithin = 0.05, kRounding = 0.002;  // a ring cannot be faster
+  constexpr double kWithin = 0.05;
   const auto beside = beside_nics(table, checked, machine);
   const bool all_cards = table.facts.nics.value_or(machine.nic.count) >= machine.nic.count;
   if (!beside || !all_cards || beside->busbw < (1 - kWithin) * beside->nics ||
-      beside->busbw > (1 + kRounding) * beside->nics)
+      beside->busbw > (1 + CheckLimits::rounding) * beside->nics)
     return std::nullopt;
   return beside;
 }

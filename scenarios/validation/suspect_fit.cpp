@@ -139,15 +139,45 @@ double poorest_fit(Fault fault, double healthy_misfit) {
                   fault == Fault::gpu ? CheckLimits::poor_fit_of_other_gpu : CheckLimits::poor_fit);
 }
 
+namespace {
+
+/// What a ring takes at least between nodes: whatever busbw counts leaves each node once, over its
+/// NICs. Nothing where something else runs.
+std::optional<Seconds> least_of_ring(const Setup& suspect, Collective collective, int nodes,
+                                     Bytes bytes) {
+  const Machine& m = suspect.machine;
+  if (suspect.algorithm != NcclAlgorithm::ring || nodes < 2 || m.nic.count < 1) return std::nullopt;
+  return bus_factor(collective, nodes * m.gpus()) * bytes / (m.nic.bandwidth * m.nic.count);
+}
+
+}  // namespace
+
 bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few) {
   const Cluster cluster = cluster_of(suspect, nodes);
-  for (std::size_t i = 0; i < few.sizes.size(); ++i)
+  for (std::size_t i = 0; i < few.sizes.size(); ++i) {
+    const auto ring = least_of_ring(suspect, collective, nodes, Bytes{few.sizes[i]});
+    if (ring && few.measured[i] * (1 + CheckLimits::rounding) < ring->value) return true;
     if (few.measured[i] <
         CheckLimits::impossible_below *
             uncertainty(suspect.profile, cluster, Bytes{few.sizes[i]}, RunBy::library, collective)
                 .least.value)
       return true;
+  }
   return false;
+}
+
+std::optional<Setup> take_outpaced_algorithm(std::vector<Setup>& all, Collective collective,
+                                             int nodes, const Sample& few) {
+  const auto outpaced = std::find_if(all.begin(), all.end(), [&](const Setup& s) {
+    return s.fault() == Fault::algorithm && s.evidence &&
+           beyond_its_links(s, collective, nodes, few);
+  });
+  if (outpaced == all.end()) return std::nullopt;
+  Setup taken = std::move(*outpaced);
+  all.erase(outpaced);
+  for (Setup& s : all)
+    if (s.algorithm == taken.algorithm) s.algorithm.reset();
+  return taken;
 }
 
 bool is_other_type(Fault fault) { return fault == Fault::gpu || fault == Fault::instance; }
@@ -201,12 +231,19 @@ bool CheckedTable::none_fits_well() const {
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   if (causes.empty()) return;
-  const auto weighed = [](const Cause& c) {
+  const bool crawl = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return c.crawls && fault_of(c.finding.kind) == Fault::sockets;
+  });
+  const auto may_be_tcp = [crawl](const Cause& c) {
+    const auto* few = std::get_if<cause::FewNics>(&c.finding.kind);
+    return crawl && few && few->used == 1;
+  };
+  const auto weighed = [&](const Cause& c) {
     const Fault fault = fault_of(c.finding.kind);
-    const bool untold = fault == Fault::algorithm && !c.finding.evidence;
-    return c.misfit + (fault == Fault::gpu ? CheckLimits::handicap_of_other_gpu
-                       : untold            ? CheckLimits::handicap_of_untold
-                                           : 0);
+    if (fault == Fault::gpu) return c.misfit + CheckLimits::handicap_of_other_gpu;
+    if (c.finding.evidence) return c.misfit;
+    if (may_be_tcp(c)) return c.misfit + CheckLimits::handicap_of_single_nic;
+    return c.misfit + (fault == Fault::algorithm ? CheckLimits::handicap_of_untold : 0);
   };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
@@ -214,8 +251,10 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
-    return c.certain || (c.finding.evidence && c.misfit <= std::max(best + CheckLimits::alike,
-                                                                    most_misfit(healthy_misfit)));
+    return c.certain ||
+           (c.finding.evidence &&
+            c.misfit <= std::max(best + CheckLimits::alike,
+                                 std::min(CheckLimits::poor_fit, most_misfit(healthy_misfit))));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {
@@ -223,7 +262,7 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
       return have_one_remedy(better.finding.kind, c.finding.kind) ||
              (c.finding.evidence && better.finding.evidence == c.finding.evidence);
     });
-    if (!again && (c.finding.evidence || c.crawls ||
+    if (!again && (c.finding.evidence || c.crawls || may_be_tcp(c) ||
                    weighed(c) <= weighed(causes.front()) + CheckLimits::alike))
       kept.push_back(c);
   }

@@ -78,8 +78,13 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy);
 
-/// Whether some size was faster than the suspect's links allow; nothing is simulated for that.
+/// Whether some size was faster than the suspect's links allow, a ring's or any algorithm's;
+/// nothing is simulated for that.
 bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few);
+/// Takes out the algorithm that the log names where some size was faster than that allows, so that
+/// the setting did not hold: NCCL chooses then in the other suspects. Nothing where it may hold.
+std::optional<Setup> take_outpaced_algorithm(std::vector<Setup>& all, Collective collective,
+                                             int nodes, const Sample& few);
 /// Whether the fault is that these are machines of another type, which do what is healthy for them.
 bool is_other_type(Fault fault);
 /// Takes what others published of such clusters in place of the prediction, where they did.
@@ -107,7 +112,8 @@ double poorest_fit(Fault fault, double healthy_misfit);
 
 /// Puts causes in order of their fit. Those that fit about as well as the best stay; of those with
 /// one remedy, and of what one line of the log says, the best. What the log says stays in any case,
-/// and comes first if it is certain, fits as well, or explains much of `healthy_misfit`.
+/// and comes first if it is certain, fits as well, or explains much of `healthy_misfit` and misses
+/// no more than an explanation may.
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit);
 
 }  // namespace foreduce

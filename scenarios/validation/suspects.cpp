@@ -222,6 +222,8 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
       continue;
     const Machine fewer = with_rails(healthy, k);
     all.push_back({fewer_nics(fewer, k, each), fewer, profile});
+    if (2 * k > rails)  // or NCCL keeps its channels, which share the rails that are left
+      all.push_back(all.back());
     fewer_channels(all.back().profile, k, rails);
   }
   const bool forced = std::any_of(all.begin(), all.end(),

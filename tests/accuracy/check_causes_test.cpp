@@ -200,15 +200,17 @@ TEST(Check, DetectsFaultsInLogsOfKnownClusters) {
   std::size_t seen = 0;
   for (const DetectionRow& row : detection_of_faults({})) {
     SCOPED_TRACE(row.fault);
-    EXPECT_GE(row.logs_known, 5);
+    EXPECT_GE(row.known.logs, 5);
+    EXPECT_GE(row.stand_in.logs, 25);
     if (row.fault == "none") {
-      EXPECT_EQ(row.found_known, 0);
-      EXPECT_LE(row.found_model, 1);  // torch on four p6-b200: 200 us more below 16 MiB
+      EXPECT_EQ(row.known.found, 0);
+      EXPECT_LE(row.model.found, 1);  // torch on four p6-b200: 200 us more below 16 MiB
+      EXPECT_LE(row.stand_in.found, 5);
     } else if (never_missed.contains(row.fault)) {
-      EXPECT_EQ(row.found_known, row.logs_known);
+      EXPECT_EQ(row.known.found, row.known.logs);
       ++seen;
     } else {
-      EXPECT_GE(5 * row.found_known, 3 * row.logs_known);
+      EXPECT_GE(5 * row.known.found, 3 * row.known.logs);
     }
   }
   EXPECT_EQ(seen, never_missed.size());
@@ -314,6 +316,42 @@ TEST(Check, PlacesBendThatNoCauseExplains) {
   EXPECT_FALSE(t.normal);
   EXPECT_EQ(causes_of(t), "");
   EXPECT_SAYS(remarks_of(t), "slower than normal at 128 MiB and beyond");
+}
+
+/// Every time of a log so many times as long, its bandwidths too.
+NcclLog throughout(const std::string& file, double factor) {
+  NcclLog log = slower(file, factor, 0);
+  for (NcclRow& r : log.tables.at(0).rows) {
+    r.out_of_place->algbw /= factor;
+    r.out_of_place->busbw /= factor;
+  }
+  return log;
+}
+
+// A ring sends over the NICs whatever busbw counts; a tree on two nodes sends each byte once.
+TEST(CheckCauses, ARingIsNoneOfWhatIsFasterThanTheNics) {
+  const CheckedTable faster = checked(throughout("dlami_p4d_2n", 1.5));
+  EXPECT_FALSE(faster.normal);
+  EXPECT_SAYS(remarks_of(faster), "is above the NICs' 50.0 GB/s, which is right");
+  EXPECT_SAYS_NOT(causes_of(faster), "a ring where");
+  EXPECT_SAYS(causes_of(checked(throughout("dlami_p4d_2n", 1.6))), "a ring where a tree is faster");
+}
+
+TEST(CheckCauses, ASettingThatCannotHaveHeldIsSaidAndIsNoCause) {
+  NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
+  log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
+  const std::string did_not_hold =
+      "the log says so: NCCL_ALGO=Ring, but this run is faster than its NICs, which a ring cannot "
+      "be: the setting did not hold";
+  const CheckedTable normal = checked(log, "p5.48xlarge");
+  EXPECT_TRUE(normal.normal);
+  EXPECT_SAYS(remarks_of(normal), did_not_hold);
+  NcclLog slow = throughout("dlami_p4d_2n", 1.5);
+  slow.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
+  const CheckedTable t = checked(slow);
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(remarks_of(t), did_not_hold);
+  EXPECT_SAYS_NOT(causes_of(t), "a ring where");
 }
 
 }  // namespace

@@ -190,5 +190,76 @@ TEST(CheckSettings, ShowsNoMoreDigitsThanTheLogHas) {
   EXPECT_SAYS_NOT(r.out, "0.0000");
 }
 
+TEST(CheckSettings, ACollectiveThatNothingNamesIsTheAskersChoice) {
+  const TemporaryFolder folder;
+  const std::string head =
+      "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+  const auto asked = [&](const std::string& row, const std::string& more) {
+    return foreduce_says("check " + folder.write("run.log", head + row).string() +
+                         " --instance p4d.24xlarge --nodes 2 " + more);
+  };
+  const std::string either =
+      "1073741824 16777216 float none -1 40000 26.84 25.17 0 40000 26.84 25.17 0\n";
+  EXPECT_SAYS(words(asked(either, "").out),
+              "nothing names the collective: all_gather or alltoall by busbw over algbw, and "
+              "all_gather by what is checked in place alone; --collective decides");
+  EXPECT_SAYS(asked(either, "").out, "all_gather of 16 ranks");
+  EXPECT_SAYS(asked(either, "--collective alltoall").out, "alltoall of 16 ranks");
+  EXPECT_EQ(asked(either, "--collective broadcast").status, 2);
+  const Result other =
+      asked("1073741824 268435456 float sum -1 13208 81.29 48.77 0 13210 81.28 48.77 0\n", "");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_SAYS(other.out,
+              "a table of none of nccl-tests' collectives that is known (busbw is 0.6 of algbw)");
+}
+
+TEST(CheckSettings, NormalTimesAreCountedWhereTheLogSaysWhatIsWrong) {
+  const std::string answer = said("--instance p4d.24xlarge --nodes 4 ", "--nccl-algo Tree",
+                                  info("NCCL_ALGO set by environment to Tree"));
+  EXPECT_SAYS(words(answer),
+              "sizes are within their interval: the log says what is wrong, and the times agree.");
+}
+
+TEST(CheckSettings, ACauseBehindAPoorerOneSaysWhy) {
+  const TemporaryFolder folder;
+  const Result table = foreduce_says("compare " + kP5 +
+                                     "--nodes 2 --nccl-algo Ring --algorithm nccl --sizes "
+                                     "8B:8GiB:x2 --format nccl-tests");
+  EXPECT_SAYS(
+      words(foreduce_says("check " + folder.write("run.log", table.out).string() + " " + kP5).out),
+      "named later, for NCCL_ALGO is seldom set without a word in the log");
+}
+
+TEST(CheckSettings, AWideIntervalIsSaidToBeTheModelsBesidePublishedTimes) {
+  EXPECT_SAYS(words(said(kP5 + "--nodes 8 ", "", "")),
+              "what healthy clusters published decides where it has a size near; for the others "
+              "the interval of the model is wide");
+}
+
+TEST(CheckSettings, ThreeRailsOfFourAreFoundWhereNcclKeepsItsChannels) {
+  const TemporaryFolder folder;
+  const std::string machine = folder
+                                  .write("three.yaml", R"(
+like: p4d.24xlarge
+instance: three
+nic: { count: 3 }
+pcie:
+  switches:
+    - { socket: 0, gpus: [0, 1], nics: [0] }
+    - { socket: 0, gpus: [2, 3], nics: [1] }
+    - { socket: 1, gpus: [4, 5], nics: [2] }
+    - { socket: 1, gpus: [6, 7], nics: [] }
+)")
+                                  .string();
+  const Result table = foreduce_says("compare --instance " + machine +
+                                     " --nodes 2 --algorithm nccl --sizes 8B:8GiB:x2 --format "
+                                     "nccl-tests");
+  ASSERT_EQ(table.status, 0) << table.out;
+  const Result r = foreduce_says("check " + folder.write("run.log", table.out).string() +
+                                 " --instance p4d.24xlarge --nodes 2");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(cause_of(r.out), "3 of 4 rails carry everything");
+}
+
 }  // namespace
 }  // namespace foreduce

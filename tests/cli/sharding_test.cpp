@@ -360,9 +360,8 @@ TEST(ExpertParallel, SpansTensorParallelGroupsWhereDataParallelOnesAreTooSmall) 
               (45.1 / 8 + 0.4) / (45.1 / 16 + 0.4), 0.01);
   // Nothing is summed among tensor-parallel GPUs behind experts: of a block attention's sum is
   // left, where each token counts once, and two for each of its experts are gone.
-  EXPECT_NEAR(
-      of_kind(within, "tensor_all_reduce").second / of_kind(across, "tensor_all_reduce").second, 3,
-      1e-6);
+  const std::string halves = "tensor_reduce_scatter_all_gather";
+  EXPECT_NEAR(of_kind(within, halves).second / of_kind(across, halves).second, 3, 1e-6);
   EXPECT_GT(of_kind(across, "expert_all_to_all").second, 0);
   EXPECT_EQ(of_kind(across, "expert_all_to_all").second,
             of_kind(within, "expert_all_to_all").second);
@@ -390,10 +389,12 @@ TEST(ExpertParallel, TokensOfADividedSequenceAreSentOnce) {
   const nlohmann::json whole = point("expert_parallel: 4"),
                        divided = point("expert_parallel: 4, sequence_parallel: yes"),
                        alone = point("sequence_parallel: yes");
-  const double once = of_kind(alone, "tensor_all_reduce").second;
+  const std::string halves = "tensor_reduce_scatter_all_gather";
+  const double once = of_kind(alone, halves).second;
   EXPECT_EQ(once, 32.0 * 4 * 4096 * 4096 * 2) << "two a block each way";
   EXPECT_EQ(of_kind(whole, "tensor_all_reduce").second, once);
-  EXPECT_EQ(of_kind(divided, "tensor_all_reduce").second, 1.5 * once);
+  EXPECT_EQ(of_kind(divided, halves).second, 1.5 * once);
+  EXPECT_EQ(of_kind(divided, "tensor_all_reduce").second, 0) << "an all-reduce in two halves";
   EXPECT_EQ(of_kind(divided, "expert_all_to_all").second,
             of_kind(whole, "expert_all_to_all").second / 2);
 }

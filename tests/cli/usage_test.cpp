@@ -271,5 +271,19 @@ TEST(Usage, InnerAlgorithmsAreRefusedWhereNoneIsTaken) {
   }
 }
 
+TEST(Usage, WordsOfOtherOptionsNameTheRightOnes) {
+  for (const std::string name : {"nccl:ring", "nccl ring", "nccl-Ring"}) {
+    const Result r = foreduce_says(
+        "compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB "
+        "--algorithm '" +
+        name + "'");
+    EXPECT_EQ(r.status, 2) << name;
+    EXPECT_SAYS(r.out, "--algorithm nccl --nccl-algo Ring");
+  }
+  const Result plot = foreduce_says("predict mine.yaml --plot x.svg");
+  EXPECT_EQ(plot.status, 2);
+  EXPECT_SAYS(plot.out, "did you mean '--html'?");
+}
+
 }  // namespace
 }  // namespace foreduce

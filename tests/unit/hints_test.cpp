@@ -102,5 +102,16 @@ TEST(Hints, NoInstanceOfAnotherKindIsSuggested) {
   EXPECT_EQ(nearest("p5n.48xlarge", machine_names()), "p5.48xlarge");
 }
 
+TEST(Hints, WordsOfPricesPointAtPrices) {
+  for (const char* key : {"spot", "region"})
+    EXPECT_SAYS(error_of([&] {
+                  parse_scenario("s.yaml",
+                                 "name: x\nworkload: { model: llama3-8b, batch_per_gpu: 1 }\n"
+                                 "cluster: { instance: p5.48xlarge, nodes: 2, " +
+                                     std::string(key) + ": 1 }\n");
+                }),
+                "did you mean 'prices'?");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -438,5 +438,59 @@ TEST(ParseNcclLog, ReadsTheNumberOfNicsInAllSpellings) {
         << line;
 }
 
+TEST(ParseNcclLog, ReadsColumnsByTheirNamesBetweenOthers) {
+  const std::string table =
+      "# size count type redop root time cputime algbw busbw #wrong time cputime algbw busbw "
+      "#wrong\n"
+      "1048576 262144 float sum -1 408.7 9.5 2.57 4.81 0 404.3 9.1 2.59 4.86 0\n"
+      "1073741824 268435456 float sum -1 26416 9.9 40.65 76.21 0 26420 9.2 40.64 76.20 0\n";
+  const NcclLog log = parse_nccl_log("x.txt", table);
+  ASSERT_EQ(log.tables.at(0).rows.size(), 2u);
+  const NcclRow& row = log.tables[0].rows[0];
+  EXPECT_NEAR(row.out_of_place->time.value, 408.7e-6, 1e-12);
+  EXPECT_EQ(row.out_of_place->busbw, 4.81);
+  EXPECT_NEAR(row.in_place->time.value, 404.3e-6, 1e-12);
+  EXPECT_EQ(row.in_place->algbw, 2.59);
+}
+
+TEST(ParseNcclLog, TheTestMayBeNamedBehindTheListOfRanks) {
+  std::string text = recent_log();
+  const std::string name = "# Collective test starting: all_reduce_perf\n";
+  text.erase(text.find(name), name.size());
+  text.insert(text.find(kTable), name);
+  const NcclTable t = parse_nccl_log("x.txt", text).tables.at(0);
+  EXPECT_EQ(t.collective, "all_reduce");
+  EXPECT_EQ(t.ranks, 16);
+  EXPECT_EQ(t.gpu, "NVIDIA A100-SXM4-40GB");
+}
+
+// It was said to be of one GPU, whose bus bandwidth is 0.
+TEST(ParseNcclLog, ABandwidthIsNeverOfOneRank) {
+  const NcclTable t =
+      parse_nccl_log("x.txt",
+                     "# Collective test starting: all_gather_perf\n# size count type redop root "
+                     "time algbw busbw #wrong\n"
+                     "1073741824 268435456 float none -1 13208 81.29 76.21 0\n")
+          .tables.at(0);
+  EXPECT_EQ(t.ranks, 0);
+  EXPECT_EQ(t.rows.size(), 1u);
+}
+
+TEST(ParseNcclLog, SaysWhatWouldFitAsWellWhereNothingNamesTheCollective) {
+  const auto unnamed = [](const char* in_place) {
+    return parse_nccl_log(
+        "x.txt",
+        std::string("# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+                    "1073741824 16777216 float none -1 13208 81.29 76.21 0 13210 81.28 76.20 ") +
+            in_place + "\n");
+  };
+  const NcclLog gather = unnamed("0");
+  EXPECT_EQ(gather.tables.at(0).collective, "all_gather");
+  EXPECT_EQ(gather.tables[0].or_of, "all_gather or alltoall");
+  ASSERT_EQ(gather.notes.size(), 1u);
+  EXPECT_SAYS(gather.notes[0], "--collective decides");
+  EXPECT_EQ(unnamed("N/A").tables.at(0).collective, "alltoall");
+}
+
 }  // namespace
 }  // namespace foreduce

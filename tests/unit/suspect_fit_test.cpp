@@ -117,5 +117,37 @@ TEST(SuspectFit, CrawlingIsOfSizesWhereBandwidthCounts) {
   EXPECT_FALSE(crawls({}, {}));
 }
 
+Cause cause_of(const CauseKind& kind, double misfit, std::optional<Evidence> evidence = {}) {
+  return {{kind, NodeNetwork::efa, std::move(evidence)}, misfit, false, false};
+}
+
+TEST(SuspectFit, TheLogsWordLeadsOnlyWhereItExplainsTheTimes) {
+  const evidence::Setting ring{"NCCL_ALGO", "Ring"};
+  const auto leads = [&](double told, double other) {
+    std::vector<Cause> causes = {cause_of(cause::FewNics{}, other),
+                                 cause_of(cause::RingForTree{}, told, ring)};
+    rank_causes(causes, 1.24);
+    EXPECT_EQ(causes.size(), 2u);
+    return causes.at(0).finding.evidence.has_value();
+  };
+  EXPECT_FALSE(leads(0.40, 0.18));
+  EXPECT_TRUE(leads(0.30, 0.18));
+  EXPECT_TRUE(leads(0.40, 0.36));
+}
+
+// Times that crawl are TCP's as a rule, and a single NIC of many is as slow as one of its rates.
+TEST(SuspectFit, TcpLeadsASingleNicWhereEverySizeCrawls) {
+  const auto leads = [&](double tcp, double nic) {
+    std::vector<Cause> causes = {cause_of(cause::FewNics{1, 32}, nic),
+                                 cause_of(cause::TcpForRdma{true}, tcp)};
+    causes.back().crawls = true;
+    rank_causes(causes, 3);
+    EXPECT_EQ(causes.size(), 2u);
+    return fault_of(causes.at(0).finding.kind) == Fault::sockets;
+  };
+  EXPECT_TRUE(leads(0.47, 0.29));
+  EXPECT_FALSE(leads(0.60, 0.29));
+}
+
 }  // namespace
 }  // namespace foreduce
