@@ -11,8 +11,8 @@ namespace foreduce {
 namespace {
 
 /// Whether the library does two points in other ways: by another choice, on other channels, or with
-/// chunks of another length. A last chunk may be shorter, so the parts alone do not tell.
-bool done_otherwise(const Json& a, const Json& b) {
+/// chunks of another length. A last chunk may be shorter, so the parts of two sizes do not tell.
+bool done_otherwise(const Json& a, const Json& b, bool of_sizes) {
   const auto chunk = [](const Json& p) {
     const double bytes = number_or(p, "bytes", 0),
                  parts = std::max(1.0, number_or(p, "segments", 1));
@@ -22,7 +22,8 @@ bool done_otherwise(const Json& a, const Json& b) {
   const auto [least_b, most_b] = chunk(b);
   return text_or(a, "chosen") != text_or(b, "chosen") ||
          number_or(a, "nccl_channels", 0) != number_or(b, "nccl_channels", 0) || least_a > most_b ||
-         least_b > most_a;
+         least_b > most_a ||
+         (!of_sizes && number_or(a, "segments", 0) != number_or(b, "segments", 0));
 }
 
 /// Two neighbours along `axis` ("bytes" or "nodes") of which the larger takes less time.
@@ -79,7 +80,7 @@ std::string falls_lines(const Json& points, const View& view) {
     const bool of_sizes = std::string_view(axis) == "bytes";
     std::vector<std::string> chosen, modelled;
     for (const Fall& fall : falls_along(axis, points))
-      (done_otherwise(*fall.first, *fall.second) ? chosen : modelled)
+      (done_otherwise(*fall.first, *fall.second, of_sizes) ? chosen : modelled)
           .push_back(fall_words(fall, of_sizes));
     for (const auto* words : {&chosen, &modelled}) {
       if (words->empty()) continue;
@@ -87,7 +88,8 @@ std::string falls_lines(const Json& points, const View& view) {
       std::string line = fmt::format(
           "{} take less time where {}: ", of_sizes ? "Larger sizes" : "More nodes",
           words == &chosen ? "the library changes its choice"
-                           : "the library changes nothing, which is an inaccuracy of the model");
+          : of_sizes       ? "the library changes nothing, which is an inaccuracy of the model"
+                           : "the library changes nothing but the length of its messages");
       for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : "") + (*words)[i];
       if (shown < words->size()) line += fmt::format("; and {} more", words->size() - shown);
       text += wrapped(line + ".", view, 2);
