@@ -467,7 +467,7 @@ CheckedTable Diagnosis::judge() {
   }
   find_causes(all, sample(0));
   const auto single = single_size(checked_);
-  if (single && !checked_.causes.empty()) checked_.remarks.push_back(*single);
+  if (single) checked_.remarks.push_back(*single);
   const bool told = std::any_of(checked_.causes.begin(), checked_.causes.end(),
                                 [](const Cause& c) { return c.finding.evidence.has_value(); });
   if (!checked_.causes.empty() && !told && !table_.facts.say_how() && cluster_.nodes > 1)

@@ -343,7 +343,7 @@ TEST(Check, RefusesLogsWithoutClusterOrCollective) {
   log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
   log.tables[0].collective = "sendrecv";
   EXPECT_SAYS(error("p4d.24xlarge", 2),
-              "this is a table of sendrecv, which is not judged\n"
+              "this is a table of sendrecv (busbw is 1.875 of algbw), which is not judged\n"
               "  judged are all_reduce, reduce_scatter, all_gather, broadcast, alltoall");
   log.tables[0].collective = "all_gather or alltoall";
   EXPECT_SAYS(error("p4d.24xlarge", 2), "say with --collective which it is");
