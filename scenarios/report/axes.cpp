@@ -37,11 +37,13 @@ std::string algorithm_cell(const Json& p) {
 }  // namespace
 
 bool gradient_is_chosen(const Json& points) {
+  if (!varies(points, "gradient_type")) return false;
+  const bool sharded = any_sharded(points);
   std::map<std::string, std::string> gradients;
   for (const Json& p : points) {
     const std::string rest =
         fmt::format("{}|{}|{}|{}", text_or(p, "model"), text_or(p, "framework"),
-                    text_or(p, "precision"), any_sharded(points) ? strategy_words(p) : "");
+                    text_or(p, "precision"), sharded ? strategy_words(p) : "");
     const std::string gradient = text_or(p, "gradient_type");
     if (gradients.emplace(rest, gradient).first->second != gradient) return true;
   }

@@ -168,13 +168,15 @@ struct Uncertain {
 
 Uncertain uncertain_order(const std::vector<Around>& all) {
   Uncertain found;
-  for (const Around& one : all)
+  for (const Around& one : all) {
+    if (!one.estimated) continue;
     for (const Around& other : all)
-      if (one.estimated && !other.estimated && one.instance != other.instance &&
-          one.low <= other.high && one.high >= other.low) {
+      if (!other.estimated && one.low <= other.high && one.high >= other.low &&
+          one.instance != other.instance) {
         found.estimated.insert(one.instance);
         found.measured.insert(other.instance);
       }
+  }
   return found;
 }
 
