@@ -4,7 +4,10 @@
 #include <cmath>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "models/rank_layout.hpp"
 
 namespace foreduce {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 /// A ring over so many nodes stands for larger ones. Of the laps that are left in each of its
 /// phases, the last kSteadyLaps must take equal times.
 constexpr int kNodes = 8, kSteadyLaps = 3;
+/// Where nodes differ, the equal ones are shortened to kNodes and its multiples up to this one.
+constexpr int kLengths = 3;
 /// Relative to a lap: the most by which rounding lets equal laps differ.
 constexpr double kLapRounding = 1e-9;
 
@@ -67,29 +72,65 @@ std::optional<Lap> further_lap(std::vector<MessageRecord> messages, int phases, 
   return sum;
 }
 
-}  // namespace
+/// Equal nodes that follow each other around the ring, where node 0 follows the last one.
+struct Run {
+  int first = 0, nodes = 0;
+};
 
-bool has_equal_laps(const CollectiveCall& call) {
-  const Cluster& cluster = call.cluster;
-  return call.algorithm.in_ring && call.algorithm.symmetry &&
-         call.algorithm.symmetry(call.plan) == Symmetry::translation && call.groups.whole() &&
-         !call.beside && call.count > 0 && cluster.homogeneous() && cluster.leaves() == 0 &&
-         cluster.nodes() == cluster.worker_nodes() && cluster.nodes() > 2 * kNodes;
+Run longest_run(const Cluster& cluster) {
+  const int all = cluster.nodes();
+  const auto kind = [&](int n) { return &cluster.node(n % all); };
+  if (cluster.homogeneous()) return {0, all};
+  int first = 1;  // where a run begins
+  while (kind(first) == kind(first - 1)) ++first;
+  Run longest;
+  for (int n = first, end = first + all; n < end; ++n) {
+    if (kind(n) != kind(first)) first = n;
+    if (n - first >= longest.nodes) longest = {first % all, n - first + 1};
+  }
+  return longest;
 }
 
-std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
-                                                 const SimOptions& options) {
-  const int nodes = call.cluster.nodes(), each = call.cluster.gpus() / nodes;
-  // The machine outlives the few nodes' cluster.
-  const std::vector<std::shared_ptr<const Machine>> machines(
-      kNodes, {std::shared_ptr<const Machine>(), &call.cluster.node(0).machine()});
-  const Cluster few(machines, call.cluster.fabric());
+/// The cluster when only so many nodes of a run are left. The machines outlive it.
+Cluster with_run_of(const Cluster& cluster, const Run& run, int left) {
+  const int all = cluster.nodes();
+  std::vector<std::shared_ptr<const Machine>> machines;
+  for (int n = 0; n < all; ++n) {
+    const int at = (n - run.first + all) % all;
+    if (at < left || at >= run.nodes)
+      machines.emplace_back(std::shared_ptr<const Machine>(), &cluster.node(n).machine());
+  }
+  return {machines, cluster.fabric()};
+}
+
+/// The call on a cluster of fewer nodes, with chunks of the same bytes.
+CollectiveCall on_fewer_nodes(const CollectiveCall& call, const Cluster& few) {
   CollectiveCall less{few, call.algorithm, call.plan, 0, call.type, call.op};
-  less.elements = static_cast<double>(call.count) * kNodes / nodes;
+  less.elements = static_cast<double>(call.count) * few.gpus() / call.cluster.gpus();
   less.count = static_cast<std::size_t>(std::ceil(less.elements));
-  SimOptions recording = options;
-  recording.record = Recorded::messages;
-  CollectiveResult result = simulate_here(less, recording);
+  return less;
+}
+
+/// What all laps take, from a shorter ring's result: the time, and in every step each link carries
+/// as much as in any other.
+CollectiveResult with_all_laps(CollectiveResult result, const Cluster& all, const Cluster& few,
+                               Seconds further_laps) {
+  result.time += further_laps;
+  const double steps = static_cast<double>(all.gpus() - 1) / (few.gpus() - 1);
+  for (LinkLoad& load : result.loads) {
+    load.bytes *= steps;
+    load.utilisation = load.bytes / (load.bandwidth.value * result.time.value);
+  }
+  rank_loads(result);
+  return result;
+}
+
+/// Where all nodes are equal: each of those left out takes one more lap.
+std::optional<CollectiveResult> of_equal_nodes(const CollectiveCall& call, SimOptions options) {
+  const int nodes = call.cluster.nodes();
+  const Cluster few = with_run_of(call.cluster, {0, nodes}, kNodes);
+  options.record = Recorded::messages;
+  CollectiveResult result = simulate_here(on_fewer_nodes(call, few), options);
   const int together = call.plan.together > 0 ? call.plan.together : call.plan.segments,
             turns = (call.plan.segments + together - 1) / together, last = (turns - 1) * together;
   const auto lap = further_lap(std::move(result.record.messages),
@@ -97,15 +138,58 @@ std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
   result.record = {};
   result.traffic.clear();
   if (!lap || !result.symmetric) return std::nullopt;
-  result.time += Seconds{(lap->usual * (turns - 1) + lap->last) * (nodes - kNodes)};
-  // In every step each link carries as much as in any other.
-  const double steps = static_cast<double>(nodes * each - 1) / (kNodes * each - 1);
-  for (LinkLoad& load : result.loads) {
-    load.bytes *= steps;
-    load.utilisation = load.bytes / (load.bandwidth.value * result.time.value);
+  return with_all_laps(std::move(result), call.cluster, few,
+                       Seconds{(lap->usual * (turns - 1) + lap->last) * (nodes - kNodes)});
+}
+
+/// Where some nodes differ, ranks behind a slow one begin at their own pace, and no lap of theirs
+/// need be like the one before. What the last node of a run adds to the time tells: it must be the
+/// same at three lengths of the run.
+std::optional<CollectiveResult> of_run(const CollectiveCall& call, const SimOptions& options,
+                                       const Run& run) {
+  CollectiveResult result;
+  Seconds time, more;  // of the ring before, and than of that before it
+  for (int length = 1; length <= kLengths; ++length) {
+    const Cluster few = with_run_of(call.cluster, run, length * kNodes);
+    CollectiveCall less = on_fewer_nodes(call, few);
+    // Chunks are equal where the elements divide; simulate_here() lets these mean as many bytes.
+    const Plan plan =
+        with_defaults(call.algorithm, call.plan, rank_layout(few), less.count * size_of(call.type));
+    const std::size_t unit =
+        static_cast<std::size_t>(few.gpus() * std::max(1, plan.channels)) * plan.cut().parts();
+    less.count = (less.count + unit - 1) / unit * unit;
+    CollectiveResult next = simulate_here(less, options);
+    next.messages += result.messages;
+    next.wall_seconds += result.wall_seconds;
+    result = std::move(next);
+    const Seconds added = result.time - time;
+    if (length == kLengths && std::abs((added - more).value) > kLapRounding * added.value)
+      return std::nullopt;
+    more = added;
+    time = result.time;
   }
-  rank_loads(result);
-  return result;
+  result.traffic.clear();
+  result.symmetric = true;
+  const int left = kLengths * kNodes;
+  return with_all_laps(std::move(result), call.cluster, with_run_of(call.cluster, run, left),
+                       more / kNodes * (run.nodes - left));
+}
+
+}  // namespace
+
+bool has_equal_laps(const CollectiveCall& call) {
+  const Cluster& cluster = call.cluster;
+  return call.algorithm.in_ring && call.algorithm.symmetry &&
+         call.algorithm.symmetry(call.plan) == Symmetry::translation && call.groups.whole() &&
+         !call.beside && call.count > 0 && cluster.leaves() == 0 &&
+         cluster.nodes() == cluster.worker_nodes() &&
+         longest_run(cluster).nodes > 2 * kNodes * (cluster.homogeneous() ? 1 : kLengths);
+}
+
+std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
+                                                 const SimOptions& options) {
+  return call.cluster.homogeneous() ? of_equal_nodes(call, options)
+                                    : of_run(call, options, longest_run(call.cluster));
 }
 
 }  // namespace foreduce

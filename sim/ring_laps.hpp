@@ -9,14 +9,16 @@
 
 namespace foreduce {
 
-/// Whether a call is a ring that enough equal nodes on one switch run, so that a few of them may
-/// stand for all.
+/// Whether a call is a ring on one switch with enough equal nodes that follow each other, so that a
+/// few of them may stand for all. Other nodes may differ, as one whose NICs are slow.
 bool has_equal_laps(const CollectiveCall& call);
 
-/// The result of such a call by few nodes' ring of the same chunks. In each of its phases (reduce,
-/// gather) the times of all messages must repeat from lap to lap. The network's state then repeats
-/// too, and each of the nodes left out takes the time of one more lap. Exact but for rounding.
-/// Nothing if the times do not repeat. Simulates in this process, as simulate_here() does.
+/// The result of such a call by few nodes' ring of the same chunks. Where all nodes are equal, the
+/// times of all messages must repeat from lap to lap in each phase (reduce, gather): the network's
+/// state then repeats too, and each node left out takes the time of one more lap. Where some
+/// differ, rings with 8, 16 and 24 of the equal nodes must be on a straight line. Exact but for
+/// rounding. Nothing if these times do not agree. Simulates in this process, as simulate_here()
+/// does.
 std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
                                                  const SimOptions& options);
 

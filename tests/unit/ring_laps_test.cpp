@@ -82,6 +82,46 @@ TEST(RingLaps, HoldForNcclsMessages) {
   EXPECT_GT(alike, 0);
 }
 
+/// `nodes` machines, of which that at `place` has NICs of a share of their bandwidth.
+Cluster with_slow_node(const std::shared_ptr<const Machine>& machine, int nodes, int place,
+                       double share) {
+  Machine slow = *machine;
+  slow.nic.bandwidth = share * slow.nic.bandwidth;
+  std::vector machines(static_cast<std::size_t>(nodes), machine);
+  machines[static_cast<std::size_t>(place)] = std::make_shared<const Machine>(slow);
+  return {machines, {}};
+}
+
+/// Wherever the slow node is, for the ring has no end; from hardly slower to ten times.
+TEST(RingLaps, HoldBesideASlowNode) {
+  constexpr int kNodes = 54;
+  const auto machine = wide_machine(2, 1);
+  for (const auto& [place, share, collective, segments, together] :
+       {std::tuple(0, 0.5, Collective::all_reduce, 1, 0),
+        {30, 0.9, Collective::all_reduce, 5, 2},
+        {kNodes - 1, 0.1, Collective::reduce_scatter, 1, 0},
+        {20, 0.5, Collective::all_gather, 5, 0}}) {
+    SCOPED_TRACE(testing::Message() << place << ", " << share << ", " << name_of(collective));
+    const Cluster cluster = with_slow_node(machine, kNodes, place, share);
+    const CollectiveCall call =
+        ring_on(cluster, collective, {.segments = segments, .channels = 1, .together = together},
+                std::size_t{2} * kNodes * 5 * 1000);
+    EXPECT_TRUE(same_as_all_laps(call, {}));
+  }
+}
+
+TEST(RingLaps, HoldForNcclsMessagesBesideASlowNode) {
+  const Cluster cluster = with_slow_node(ec2("p4d.24xlarge"), 53, 7, 0.5);
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
+  const double bytes = 53 * 8 * 1024 * 1024;
+  const Schedule schedule =
+      nccl_schedule({cluster, rank_layout(cluster), profile}, Bytes{bytes}, {NcclAlgorithm::ring});
+  SimOptions options;
+  options.sending = schedule.sending;
+  EXPECT_TRUE(same_as_all_laps(
+      ring_on(cluster, Collective::all_reduce, schedule.plan, floats_in(bytes)), options));
+}
+
 /// Around a ring, but with a quarter of the data in every step after the 40th.
 Event ring_that_changes(Transport& t, Buffer data, Op op, const Plan&, Event after) {
   const int n = t.size(), right = (t.rank() + 1) % n, left = (t.rank() + n - 1) % n;
