@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "input/fields.hpp"
+#include "models/nccl_names.hpp"
 #include "scenarios/sweep/scenario.hpp"
 
 namespace foreduce {
@@ -76,6 +77,21 @@ InputError with_places_of_keys(const InputError& error) {
     else p.hint = fmt::format("did you mean {}?{}{}", places, p.hint.empty() ? "" : "\n  ", p.hint);
   }
   return InputError(std::move(problems));
+}
+
+std::vector<std::pair<std::string, std::string>> forced_in_names() {
+  std::vector<std::pair<std::string, std::string>> others;
+  for (const NcclAlgorithmNames& names : kNcclAlgorithms)
+    for (const std::string between : {":", "-", " ", "_"}) {
+      std::string pattern = "nccl" + between + names.variable;
+      std::transform(pattern.begin(), pattern.end(), pattern.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const std::string said = fmt::format(
+          "NCCL's own are forced beside it: algorithm: nccl, nccl: {{ algo: {} }}", names.variable);
+      // nccl:nvlstree* before nccl:nvls*
+      others.insert(others.begin(), {pattern + "*", said});
+    }
+  return others;
 }
 
 }  // namespace foreduce

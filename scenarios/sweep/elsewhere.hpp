@@ -1,5 +1,9 @@
-// Where a key belongs that stands in the wrong place, and a file that is no scenario.
+// Where a key or a word belongs that stands in the wrong place, and a file that is no scenario.
 #pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "input/problem.hpp"
 #include "input/yaml.hpp"
@@ -12,5 +16,9 @@ InputError with_places_of_keys(const InputError& error);
 
 /// Throws InputError for a workload, a profile or a machine, which a scenario names.
 void refuse_other_kinds(const YamlFile& file);
+
+/// NCCL's own algorithms as people write them beside ours, "nccl:ring", and where they are forced:
+/// for OneOf::others.
+std::vector<std::pair<std::string, std::string>> forced_in_names();
 
 }  // namespace foreduce

@@ -225,7 +225,7 @@ void describe(Fields& f, AllReduceSpec& a) {
              "SageMaker's library does on p4d and p4de, best the fastest of nccl and ours (forest "
              "only if it is named, too); ./schedule.xml is a "
              "schedule of MSCCL's, ./plan.json one of MSCCL++. Default: nccl.",
-             OneOf{"algorithm", algorithm_names(), true});
+             OneOf{"algorithm", algorithm_names(), true, OneOf::Or::nothing, forced_in_names()});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
              OneOf{"inner algorithm", inner_names()});
   f.optional(

@@ -59,6 +59,15 @@ TEST(Hints, OffloadIsNoneAndCpuGetsTheReason) {
   EXPECT_EQ(offload.at("enum"), nlohmann::json::array({"none"})) << offload;
 }
 
+TEST(Hints, NcclsAlgorithmsAreForcedBesideIt) {
+  const auto said_of = [](const std::string& name) {
+    return error_of([&] { hinted("precision: bf16", "allreduce: { algorithm: " + name + " }"); });
+  };
+  EXPECT_SAYS(said_of("nccl:ring"), "algorithm: nccl, nccl: { algo: Ring }");
+  EXPECT_SAYS(said_of("nccl-Tree"), "algorithm: nccl, nccl: { algo: Tree }");
+  EXPECT_SAYS(said_of("'nccl NVLSTree'"), "algorithm: nccl, nccl: { algo: NVLSTree }");
+}
+
 TEST(Hints, AListHasBrackets) {
   const std::string said = error_of(
       [] { parse_scenario("s.yaml", "cluster: { instance: p5.48xlarge, nodes: '4,8' }"); });
