@@ -8,6 +8,13 @@
 
 #include "sim/collective.hpp"
 
+// g++ has a macro for it.
+#ifdef __has_feature
+#define FOREDUCE_CLANGS_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define FOREDUCE_CLANGS_THREAD_SANITIZER 0
+#endif
+
 namespace foreduce {
 namespace {
 
@@ -76,7 +83,8 @@ Engine::Engine(FlowRoutes* routes) {
   }
   for (const EngineSetting& s : kSettings)
     s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    FOREDUCE_CLANGS_THREAD_SANITIZER
   s4u::Engine::set_config(
       "contexts/factory:thread");  // the sanitizers do not know SimGrid's own stacks
 #endif

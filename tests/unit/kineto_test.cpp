@@ -149,7 +149,12 @@ TEST(Kineto, SaysWhatIsWrong) {
   EXPECT_SAYS(error_of([&] { load_trace(folder.path() / "nosuch.json"); }),
               "there is no such file");
   EXPECT_SAYS(error_of([&] { load_trace(folder.path()); }), "this is a folder");
-  EXPECT_SAYS(error("{\"a\": \"" + std::string(std::size_t{66} << 20, 'a')), "have no quote");
+}
+
+TEST(Kineto, TextWithoutAQuoteIsRefused) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("t.json", "{\"a\": \"" + std::string(std::size_t{66} << 20, 'a'));
+  EXPECT_SAYS(error_of([&] { load_trace(file); }), "have no quote");
 }
 
 // Every few beginnings of a packed file, and bytes that are other ones: an error, and no crash.
