@@ -291,9 +291,10 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
     if (which == Checked::not_ours && q.schedule.algorithm->origin.empty()) continue;
-    equal_checks[fmt::format("{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+    equal_checks[fmt::format("{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
                              identity_of(*q.schedule.algorithm, plan),
-                             std::min(plan.segments, kCheckedSegments), plan.channels)]
+                             std::min(plan.segments, kCheckedSegments), plan.together,
+                             plan.channels)]
         .push_back(p.number);
   }
   std::vector<std::vector<std::size_t>> groups;

@@ -206,6 +206,30 @@ TEST(WrongSum, FindsAScheduleThatSumsWrongly) {
   EXPECT_EQ(wrong(*find_algorithm("ring"), 4096), "");  // on fewer nodes
 }
 
+/// Right unless segments travel together.
+Event ring_or_half_of_it(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  return plan.together > 0 ? half_a_ring(t, data, op, plan, after)
+                           : find_algorithm("ring")->run(t, data, op, plan, after);
+}
+
+// What of them is equal is checked once.
+TEST(Batch, ChecksSchedulesOfSegmentsThatTravelTogetherByThemselves) {
+  static Algorithm broken = *find_algorithm("ring");
+  broken.name = "ring-or-half-of-it";
+  broken.run = ring_or_half_of_it;
+  Question right = ring_question(flat_cluster(3), 3 * 8 * 100), wrong = right;
+  right.schedule.algorithm = wrong.schedule.algorithm = &broken;
+  right.schedule.plan.segments = wrong.schedule.plan.segments = 4;
+  wrong.schedule.plan.together = 2;
+  Batch batch;
+  const std::size_t first = batch.ask(right), second = batch.ask(wrong);
+  BatchOptions options;
+  options.check_sums = true;
+  batch.run(options);
+  EXPECT_TRUE(batch[first].ok) << batch[first].error;
+  EXPECT_SAYS(batch[second].error, "ring-or-half-of-it is wrong on 3 nodes");
+}
+
 // Two elements in 4,000 segments: the lengths that are simulated have as many elements, and no
 // slope.
 TEST(Batch, ExtrapolatesNothingFromFewerElementsThanSegments) {
