@@ -12,7 +12,7 @@ namespace foreduce {
 namespace {
 
 struct ValidateArguments {
-  std::string profile, cluster, plot;
+  std::string profile, cluster, plot, collective;
   std::vector<std::string> runs;
   std::optional<double> tolerance;
   bool reference = false, points = false, detection = false, sharded = false;
@@ -61,8 +61,8 @@ int validate_profile(const ValidateArguments& a) {
         "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
   Answer out(a.output);
   if (!a.plot.empty()) make_folder(a.plot, kPictures);
-  const UserRunsValidation v =
-      validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
+  const UserRunsValidation v = validate_own_runs(
+      a.profile, a.cluster, a.runs, collective_named(a.collective), a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_own_runs(a.plot, v);
   out.put(own_runs_report(v));
@@ -83,6 +83,12 @@ void add_validate(CLI::App& app, Action& action) {
   auto* runs = command->add_option("runs", a->runs, "JSON reports of foreduce run.");
   auto* cluster =
       command->add_option("--cluster", a->cluster, "A scenario with the one cluster that ran.");
+  auto* collective =
+      command
+          ->add_option("--collective", a->collective,
+                       "Of the reports: those of this collective only. Default: all, which must be "
+                       "of one.")
+          ->transform(one_of(names_of<Collective>()));
   command
       ->add_option("--tolerance", a->tolerance,
                    "Exit with 1 beyond this error: of runs the worst, of --reference the "
@@ -93,18 +99,21 @@ void add_validate(CLI::App& app, Action& action) {
   auto* reference =
       command->add_flag("--reference", a->reference, "Use the published measurements that ship.")
           ->excludes(runs)
-          ->excludes(cluster);
+          ->excludes(cluster)
+          ->excludes(collective);
   command
       ->add_flag("--detection", a->detection,
                  "Put faults into the published all-reduces, and count which of them check finds.")
       ->excludes(runs)
       ->excludes(cluster)
+      ->excludes(collective)
       ->excludes(reference);
   command
       ->add_flag("--sharded", a->sharded,
                  "Predict published runs with sharding, which nothing was fitted to.")
       ->excludes(runs)
       ->excludes(cluster)
+      ->excludes(collective)
       ->excludes(reference);
   command->add_option(
       "--plot", a->plot,

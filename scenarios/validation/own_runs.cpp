@@ -151,7 +151,7 @@ Collective read_own_runs(const std::string& file, int ranks, int nodes, UserRuns
 UserRunsValidation validate_own_runs(const std::string& profile_name,
                                      const std::string& cluster_file,
                                      const std::vector<std::string>& files,
-                                     const BatchOptions& options) {
+                                     std::optional<Collective> only, const BatchOptions& options) {
   const auto profile = std::make_shared<const Profile>(Profiles().load(profile_name));
   const Scenario scenario = load_scenario(cluster_file);
   const auto cluster = only_cluster(scenario);
@@ -161,15 +161,21 @@ UserRunsValidation validate_own_runs(const std::string& profile_name,
   v.ranks = cluster->gpus();
   v.nodes = cluster->worker_nodes();
   for (const std::string& file : files) {
-    const bool first = v.runs.empty();
-    const Collective collective = read_own_runs(file, v.ranks, v.nodes, v);
-    if (!first && collective != v.collective)
-      throw file_error(file,
-                       fmt::format("this is of {}, and the reports before are of {}",
-                                   name_of(collective), name_of(v.collective)),
-                       "validate one collective at a time");
+    UserRunsValidation one;
+    const Collective collective = read_own_runs(file, v.ranks, v.nodes, one);
+    if (only && (collective != *only || one.runs.empty())) continue;
+    if (!v.runs.empty() && collective != v.collective)
+      throw file_error(
+          file,
+          fmt::format("this is of {}, and the reports before are of {}", name_of(collective),
+                      name_of(v.collective)),
+          fmt::format("validate one collective at a time: --collective {}", name_of(collective)));
     v.collective = collective;
+    v.runs.insert(v.runs.end(), one.runs.begin(), one.runs.end());
+    v.replays.insert(v.replays.end(), one.replays.begin(), one.replays.end());
   }
+  if (only && v.runs.empty())
+    throw input_error(fmt::format("--collective: no report is of {}", name_of(*only)));
   if (!v.runs.empty()) predict_runs(v, cluster, profile, options);
   if (!v.replays.empty()) predict_replays(v.replays, scenario, profile_name, options);
   std::vector<double> residuals;

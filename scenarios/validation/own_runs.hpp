@@ -42,8 +42,9 @@ Collective read_own_runs(const std::string& file, int ranks, int nodes, UserRuns
 /// Predicts every row of the reports in `files`, by `profile` on the one cluster of the scenario
 /// file `cluster`: times of collectives (without baselines) and replayed training steps. Throws
 /// InputError for reports that are none, do not fit the cluster, or are of several collectives.
+/// `only`: what is of other collectives, or of steps, is left out.
 UserRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
                                      const std::vector<std::string>& files,
-                                     const BatchOptions& options);
+                                     std::optional<Collective> only, const BatchOptions& options);
 
 }  // namespace foreduce

@@ -145,13 +145,12 @@ TEST(Validate, PredictsTheCollectiveOfTheRun) {
     nlohmann::json report{{"kind", "run"}, {"collective", collective}, {"layout", {{"ranks", 4}}}};
     const auto points = nlohmann::json::parse(predicted.out)["points"];
     for (const auto& p : points)
-      report["rows"].push_back(
-          {{"algorithm", p["algorithm"]},
-           {"segments", p["segments"]},
-           {"bytes", p["bytes"]},
-           {"count", p["count"]},
-           {"dtype", "float"},
-           {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
+      report["rows"].push_back({{"algorithm", p["algorithm"]},
+                                {"segments", p["segments"]},
+                                {"bytes", p["bytes"]},
+                                {"count", p["count"]},
+                                {"dtype", "float"},
+                                {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
     // What run prints where a size has no block for every rank.
     report["rows"].push_back(
         {{"algorithm", algorithm}, {"bytes", 0}, {"count", 0}, {"dtype", "float"}});
@@ -176,7 +175,15 @@ TEST(Validate, PredictsTheCollectiveOfTheRun) {
   const Result both = validated(measured("all_gather", "ring") + measured("alltoall", "pairwise"));
   EXPECT_EQ(both.status, 2);
   EXPECT_SAYS(both.out, "this is of alltoall, and the reports before are of all_gather");
-  EXPECT_SAYS(both.out, "validate one collective at a time");
+  EXPECT_SAYS(both.out, "validate one collective at a time: --collective alltoall");
+  const Result one = validated(measured("all_gather", "ring") + measured("alltoall", "pairwise") +
+                               "--collective alltoall ");
+  ASSERT_EQ(one.status, 0) << one.out;
+  EXPECT_EQ(nlohmann::json::parse(one.out)["collective"], "alltoall");
+  EXPECT_EQ(nlohmann::json::parse(one.out)["points"], 2);
+  const Result none = validated(measured("all_gather", "ring") + "--collective alltoall ");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_SAYS(none.out, "--collective: no report is of alltoall");
   nlohmann::json unknown{{"kind", "run"},
                          {"collective", "all_scatter"},
                          {"layout", {{"ranks", 4}}},
