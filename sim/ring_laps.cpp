@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -111,16 +113,11 @@ CollectiveCall on_fewer_nodes(const CollectiveCall& call, const Cluster& few) {
   return less;
 }
 
-/// What all laps take, from a shorter ring's result: the time, and in every step each link carries
-/// as much as in any other.
-CollectiveResult with_all_laps(CollectiveResult result, const Cluster& all, const Cluster& few,
-                               Seconds further_laps) {
-  result.time += further_laps;
-  const double steps = static_cast<double>(all.gpus() - 1) / (few.gpus() - 1);
-  for (LinkLoad& load : result.loads) {
-    load.bytes *= steps;
+/// The result when it takes so much longer; its loads have their bytes already.
+CollectiveResult with_further(CollectiveResult result, Seconds laps) {
+  result.time += laps;
+  for (LinkLoad& load : result.loads)
     load.utilisation = load.bytes / (load.bandwidth.value * result.time.value);
-  }
   rank_loads(result);
   return result;
 }
@@ -138,17 +135,21 @@ std::optional<CollectiveResult> of_equal_nodes(const CollectiveCall& call, SimOp
   result.record = {};
   result.traffic.clear();
   if (!lap || !result.symmetric) return std::nullopt;
-  return with_all_laps(std::move(result), call.cluster, few,
-                       Seconds{(lap->usual * (turns - 1) + lap->last) * (nodes - kNodes)});
+  // In every step each link carries as much as in any other.
+  const double steps = static_cast<double>(call.cluster.gpus() - 1) / (few.gpus() - 1);
+  for (LinkLoad& load : result.loads) load.bytes *= steps;
+  return with_further(std::move(result),
+                      Seconds{(lap->usual * (turns - 1) + lap->last) * (nodes - kNodes)});
 }
 
 /// Where some nodes differ, ranks behind a slow one begin at their own pace, and no lap of theirs
-/// need be like the one before. What the last node of a run adds to the time tells: it must be the
+/// need be like the one before. What the last nodes of a run add to the time tells: it must be the
 /// same at three lengths of the run.
 std::optional<CollectiveResult> of_run(const CollectiveCall& call, const SimOptions& options,
                                        const Run& run) {
   CollectiveResult result;
-  Seconds time, more;  // of the ring before, and than of that before it
+  std::map<std::string, double> bytes;  // by class of links, of the ring before
+  Seconds more;                         // than of the ring before it
   for (int length = 1; length <= kLengths; ++length) {
     const Cluster few = with_run_of(call.cluster, run, length * kNodes);
     CollectiveCall less = on_fewer_nodes(call, few);
@@ -158,32 +159,39 @@ std::optional<CollectiveResult> of_run(const CollectiveCall& call, const SimOpti
     const std::size_t unit =
         static_cast<std::size_t>(few.gpus() * std::max(1, plan.channels)) * plan.cut().parts();
     less.count = (less.count + unit - 1) / unit * unit;
+    for (const LinkLoad& load : result.loads) bytes[load.link] = load.bytes;
     CollectiveResult next = simulate_here(less, options);
     next.messages += result.messages;
     next.wall_seconds += result.wall_seconds;
+    const Seconds added = next.time - result.time;
     result = std::move(next);
-    const Seconds added = result.time - time;
     if (length == kLengths && std::abs((added - more).value) > kLapRounding * added.value)
       return std::nullopt;
     more = added;
-    time = result.time;
   }
   result.traffic.clear();
   result.symmetric = true;
-  const int left = kLengths * kNodes;
-  return with_all_laps(std::move(result), call.cluster, with_run_of(call.cluster, run, left),
-                       more / kNodes * (run.nodes - left));
+  const double further = static_cast<double>(run.nodes - kLengths * kNodes) / kNodes;
+  for (LinkLoad& load : result.loads) load.bytes += further * (load.bytes - bytes[load.link]);
+  return with_further(std::move(result), further * more);
+}
+
+/// Whether data goes around all nodes, by all ranks or by one of each node.
+bool goes_around(const Algorithm& algorithm, const Plan& plan) {
+  return algorithm.in_ring || (algorithm.takes_inner && plan.inner == "ring");
 }
 
 }  // namespace
 
 bool has_equal_laps(const CollectiveCall& call) {
   const Cluster& cluster = call.cluster;
-  return call.algorithm.in_ring && call.algorithm.symmetry &&
-         call.algorithm.symmetry(call.plan) == Symmetry::translation && call.groups.whole() &&
-         !call.beside && call.count > 0 && cluster.leaves() == 0 &&
-         cluster.nodes() == cluster.worker_nodes() &&
-         longest_run(cluster).nodes > 2 * kNodes * (cluster.homogeneous() ? 1 : kLengths);
+  const bool possible = goes_around(call.algorithm, call.plan) && call.algorithm.symmetry &&
+                        call.algorithm.symmetry(call.plan) == Symmetry::translation &&
+                        call.groups.whole() && !call.beside && call.count > 0 &&
+                        cluster.leaves() == 0 && cluster.nodes() == cluster.worker_nodes();
+  if (!possible) return false;
+  return cluster.homogeneous() ? call.algorithm.in_ring && cluster.nodes() > 2 * kNodes
+                               : longest_run(cluster).nodes > 2 * kLengths * kNodes;
 }
 
 std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
