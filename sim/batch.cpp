@@ -396,6 +396,10 @@ void Batch::finish_or_lengthen(Pipeline& p) {
       out.result.peak_rss_bytes = std::max(out.result.peak_rss_bytes, result.peak_rss_bytes);
     }
   }
+  if (p.by_laps && !q.cluster->homogeneous() && has_equal_laps(call_of(q, longest))) {
+    out.extrapolated = true;
+    out.extrapolation_error = std::max(kLeastLapsError, out.extrapolation_error);
+  }
   out.known = true;
   out.ok = true;
   if (cache_->in_use())

@@ -33,8 +33,8 @@ void add_list(CLI::App& app, Action& action) {
   command->callback([a, &action] {
     action = [a] {
       if (a->what.empty())
-        throw input_error("say what to list",
-                          "algorithms, instances, workloads, profiles or transports");
+        throw input_error("what to list is missing",
+                          "accepted: algorithms, instances, workloads, profiles, transports");
       a->output.write(a->what == "transports" ? transports_report() : list_report(a->what));
       return 0;
     };

@@ -360,9 +360,8 @@ void SimulationOptions::add_to(CLI::App& command) {
       "--no-cache", no_cache_,
       "Simulate everything, whatever earlier runs have answered (see foreduce cache).");
   command.add_flag("--full-pipelines", full_pipelines_,
-                   "Simulate long pipelines, and trees over more than 1,024 nodes (NVLS's: 2,048), "
-                   "in full instead "
-                   "of extrapolating them.");
+                   "Simulate long pipelines, trees over more than 1,024 nodes (NVLS's: 2,048) and "
+                   "rings around many nodes in full instead of telling them from fewer.");
 }
 
 BatchOptions SimulationOptions::batch() const {

@@ -127,8 +127,10 @@ void add_from_config(CLI::App& workload, Action& action) {
   const auto a = std::make_shared<ConfigArguments>();
   command->add_option("config", a->config, "config.json of the model.");
   add_output_option(*command, a->output)->check(ends_in({".yaml", ".yml"}));
-  command->add_option("--name", a->choices.name,
-                      "Name of the workload. Default: the model's own, else the file's.");
+  command->add_option(
+      "--name", a->choices.name,
+      "Name of the workload. Default: the model's own, else the file's; of config.json its "
+      "folder's.");
   command
       ->add_option("--sequence", a->choices.sequence,
                    "Tokens of a sample. Default: the model's context, at most 8192.")

@@ -66,7 +66,11 @@ struct RunWords {
         fmt::join(set, ", "));
   }
   std::string operator()(const remark::Harmless& r) const {
-    return fmt::format("{}; {} (and yet the times are normal)", what_words(r.finding),
+    // What would be faster is told where it is slow.
+    const char* held = std::holds_alternative<cause::RingForTree>(r.finding.kind)   ? "a ring alone"
+                       : std::holds_alternative<cause::TreeForRing>(r.finding.kind) ? "a tree alone"
+                                                                                    : nullptr;
+    return fmt::format("{}; {} (and yet the times are normal)", held ? held : what_words(r.finding),
                        evidence_words(r.finding));
   }
   std::string operator()(const remark::Outpaced& r) const {
@@ -236,7 +240,7 @@ struct RowWords {
   }
   std::string operator()(remark::AboveNics r) const {
     return fmt::format(
-        "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes a tree "
+        "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which a tree can reach: on two nodes it "
         "sends each byte once over the network, and busbw counts {:.3f} times",
         r.busbw, r.nics, r.counted);
   }

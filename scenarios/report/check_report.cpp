@@ -39,6 +39,7 @@ Json table_report(const CheckedTable& t) {
               {"timed_by", t.timed_by},
               {"normal", t.normal},
               {"unsure", t.unsure},
+              {"other_machine", t.other_machine},
               {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
               {"misfit", t.misfit},
               {"none_fits_well", t.none_fits_well()},
@@ -94,7 +95,7 @@ std::string table_verdict(const Json& t, const View& view) {
       fast == 0 ? "" : fmt::format(", {} {} faster", fast, fast == 1 ? "is" : "are");
   const bool mostly_fast = slow == 0 && 2 * fast > std::ssize(rows);
   std::string text =
-      t.value("unsure", false) && mostly_fast
+      t.value("other_machine", false)
           ? wrapped(
                 fmt::format("Cannot tell: {} of {} sizes are faster than {} x {} is expected to "
                             "be, and the log does not say what machine it is of. Give "

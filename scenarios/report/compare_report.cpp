@@ -327,7 +327,7 @@ Json point_report(const Comparison& p, Cost cost) {
                                     counted_blocks(p.collective, std::max(1, p.ranks)))},
             {"type", to_text(p.dtype)},
             {"redop", redop_of(p.collective)}};
-  if (p.best_without_nccl) j["best_without_nccl"] = true;
+  j["best_without_nccl"] = p.best_without_nccl;
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;

@@ -315,7 +315,7 @@ const char* const kDefinitions[] = {
 
 Document render_explain(const Json& report, const View& view) {
   if (view.format == Format::csv)  // asked for by `show`, or by the ending of -o
-    throw input_error("explain has no csv", "table, json, markdown or html");
+    throw input_error("--format: explain has no csv", "accepted: table, json, markdown, html");
   Document document;
   document.title(text_or(report, "name"));
   document.gap().lines(Role::answer, answer(report, view)).gap();

@@ -138,7 +138,8 @@ Document render_list(const Json& report, const View& view) {
                "n ranks on N nodes, g GPUs a node, q rails, S bytes of data. α is the latency of a "
                "message, β its time per byte and γ the time to reduce a byte, over NVLink (nv) or "
                "between nodes (net, nic). A is the number of messages one after another of the "
-               "algorithm between nodes.",
+               "algorithm between nodes. Where an algorithm is named, nccl (what NCCL chooses), "
+               "smddp (SageMaker's library) and best (the fastest) can be named, too.",
                view, 2);
   }
   Table table;

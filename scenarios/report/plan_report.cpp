@@ -258,8 +258,8 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
                 view, 2);
   std::set<std::int64_t> taken, asked;
   for (const Json& p : points)
-    if (p.contains("asked_global_batch")) {
-      asked.insert(p["asked_global_batch"].get<std::int64_t>());
+    if (const auto batch = p.find("asked_global_batch"); batch != p.end() && !batch->is_null()) {
+      asked.insert(batch->get<std::int64_t>());
       taken.insert(std::llround(batch_of(p)));
     }
   for (const Json& same : report.value("same_global_batches", Json::array())) {
@@ -297,11 +297,11 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
 
 std::string compute_sources(const Json& report, const View& view) {
   std::string text;
-  std::set<std::string> sources;
+  std::vector<std::string> sources;
   for (const Json& p : report.at("points"))
     if (!hidden_row(report, p, view))
-      sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(p, "model"),
-                                 text_or(p, "instance"), text_or(p, "compute_source")));
+      add_once(sources, fmt::format("Compute of {} on {}: {}.", text_or(p, "model"),
+                                    text_or(p, "instance"), text_or(p, "compute_source")));
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   return text;
 }

@@ -164,8 +164,9 @@ std::string too_large_words(const Json& points, const Points& some, const View& 
     return number_or(*a, "peak_memory_bytes", 0) < number_or(*b, "peak_memory_bytes", 0);
   });
   return wrapped(
-      fmt::format("On {} {} does not fit into the GPUs' memory: {}.",
-                  place_before_verb(points, nearest), run_words(nearest), memory_cell(nearest)),
+      fmt::format("On {} {} does not fit into the GPUs' memory: {}{}.",
+                  place_before_verb(points, nearest), run_words(nearest), memory_cell(nearest),
+                  some.size() > 1 ? fmt::format(", the least of {} such rows", some.size()) : ""),
       view, 2);
 }
 
@@ -266,13 +267,13 @@ std::string unequal_nodes_line(const Json& points, const View& view) {
 std::string predict_notes(const Json& points, const View& view) {
   const auto told = varying(points, {"model", "precision", "instance"});
   const bool sharded = any_sharded(points);
-  std::set<std::string> profiles, computes;
+  std::vector<std::string> profiles, computes;  // in the order of the rows
   bool halves = false;
   for (const Json* p : answered(points)) {
-    profiles.insert(text_or(*p, "profile"));
+    add_once(profiles, text_or(*p, "profile"));
     std::string what;
     for (const char* key : told) what += (what.empty() ? "" : ", ") + text_or(*p, key);
-    computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
+    add_once(computes, compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
   }
   std::string text = shortage_lines(points, view);
@@ -295,10 +296,10 @@ std::string predict_notes(const Json& points, const View& view) {
 }
 
 std::string explanations(const Json& report, const View& view) {
-  std::set<std::string> sources;
+  std::vector<std::string> sources;
   for (const Json* p : answered(report.at("points")))
-    sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(*p, "model"),
-                               text_or(*p, "instance"), text_or(*p, "compute_source")));
+    add_once(sources, fmt::format("Compute of {} on {}: {}.", text_or(*p, "model"),
+                                  text_or(*p, "instance"), text_or(*p, "compute_source")));
   std::string text;
   for (const char* line : {"Efficiency is the throughput over that of as many GPUs that each train "
                            "alone, without waiting or communication. vs 1 node compares with as "
@@ -326,6 +327,8 @@ Json hybrid_report(const Prediction& p) {
   const bool several = p.sharding.sharding != Sharding::none && p.sharding.replicas > 1;
   return several ? Json(p.sharding.shard_ranks) : Json();
 }
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// What the point is, without an answer.
 Json asked_report(const Prediction& p) {
@@ -384,8 +387,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();
-  if (!p.no_efficiency_node.empty())
-    j["scaling_efficiency_vs_one_node_unknown_because"] = p.no_efficiency_node;
+  j["scaling_efficiency_vs_one_node_unknown_because"] = text_or_null(p.no_efficiency_node);
   j["usd_per_hour"] = p.priced ? Json(p.price.value) : Json();
   j["usd_per_million_samples"] = p.priced ? Json(p.usd_per_million_samples) : Json();
   j["usd_per_billion_tokens"] =
@@ -394,15 +396,15 @@ Json point_report(const Prediction& p, Cost cost) {
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
   j["bottleneck_utilisation"] = p.bottleneck_utilisation;
   j["buckets"] = p.step.buckets.size();
-  if (!p.nodes_as.empty()) j["all_nodes_simulated_as"] = p.nodes_as;
+  j["all_nodes_simulated_as"] = text_or_null(p.nodes_as);
   j["pipeline_bubble_s"] = p.step.bubble.value;
   j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
-  if (p.best_without_nccl) j["best_without_nccl"] = true;
-  if (!p.compute_doubtful.empty()) j["compute_doubtful"] = p.compute_doubtful;
-  if (p.asked_global_batch > 0) j["asked_global_batch"] = p.asked_global_batch;
-  if (p.launch_bound) j["bounded_by_launches"] = true;
+  j["best_without_nccl"] = p.best_without_nccl;
+  j["compute_doubtful"] = text_or_null(p.compute_doubtful);
+  j["asked_global_batch"] = p.asked_global_batch > 0 ? Json(p.asked_global_batch) : Json();
+  j["bounded_by_launches"] = p.launch_bound;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
@@ -410,7 +412,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["memory_by"] = memory_report(p.memory);
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
-  if (p.may_not_fit()) j["memory_uncertain"] = true;
+  j["memory_uncertain"] = p.may_not_fit();
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
   if (p.speedup_vs_nccl > 0) j["speedup_vs_nccl"] = p.speedup_vs_nccl;
   j["simulated_messages"] = p.messages;

@@ -63,15 +63,25 @@ Json flat(const Json& point) {
   return fields;
 }
 
+/// The fields of a sweep's point that has an answer.
+template <class Point>
+std::vector<std::string> fields_of() {
+  std::vector<std::string> keys;
+  const Json complete = flat(point_report(Point{}, Cost::left_out));
+  for (const auto& [key, unused] : complete.items()) keys.push_back(key);
+  return keys;
+}
+
 /// Points of a sweep or plan, one a line: all their fields but what follows from other points,
 /// which was not known when a sweep wrote its lines.
-std::string points_csv(const Json& all) {
+std::string points_csv(const std::string& kind, const Json& all) {
   Json points = Json::array();
   for (const Json& p : all) points.push_back(flat(p));
-  std::vector<std::string> keys;
+  std::vector<std::string> keys =
+      kind == "compare" ? fields_of<Comparison>() : fields_of<Prediction>();
   for (const Json& p : points)
     for (const auto& [key, value] : p.items())
-      if (key != "error" && key != "speedup_vs_nccl" &&
+      if (kind == "plan" && key != "error" && key != "speedup_vs_nccl" &&
           std::find(keys.begin(), keys.end(), key) == keys.end())
         keys.push_back(key);
   keys.emplace_back("error");
@@ -91,10 +101,11 @@ std::string points_csv(const Json& all) {
   return out;
 }
 
-/// The values of `point` under the keys of `complete`, and the error.
-std::string csv_of_fields(const Json& complete, const Json& point, const std::string& error) {
+/// The values of `point` under these keys, and the error.
+std::string csv_of_fields(const std::vector<std::string>& keys, const Json& point,
+                          const std::string& error) {
   std::vector<std::string> cells;
-  for (const auto& [key, unused] : complete.items()) {
+  for (const std::string& key : keys) {
     const auto at = point.find(key);
     cells.push_back(at == point.end() || at->is_null() ? ""
                     : at->is_string()                  ? at->get<std::string>()
@@ -117,9 +128,10 @@ std::string render(const Json& report, const View& view) {
   if (at == kinds().end())
     throw input_error(fmt::format("a report of kind '{}' cannot be shown", kind));
   if (view.format == Format::nccl_tests && kind != "compare" && kind != "run")
-    throw input_error("--format nccl-tests is for compare and run", "table, csv, json or markdown");
+    throw input_error("--format nccl-tests is for compare and run",
+                      "accepted: table, csv, json, markdown, html");
   if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan"))
-    return points_csv(report.at("points"));
+    return points_csv(kind, report.at("points"));
   if (view.format != Format::html) return at->second.render(report, view).text(view);
   View page = view;  // who gets a page has no other options to ask for
   page.wide = page.explain = true;
@@ -128,17 +140,15 @@ std::string render(const Json& report, const View& view) {
 
 template <class Point>
 std::string points_csv_heading() {
-  std::vector<std::string> keys;
-  const Json complete = flat(point_report(Point{}, Cost::left_out));
-  for (const auto& [key, unused] : complete.items()) keys.push_back(key);
+  std::vector<std::string> keys = fields_of<Point>();
   keys.emplace_back("error");
   return csv_line(keys);
 }
 
 template <class Point>
 std::string point_csv(const Point& point) {
-  return csv_of_fields(flat(point_report(Point{}, Cost::left_out)),
-                       flat(point_report(point, Cost::left_out)), point.error);
+  static const std::vector<std::string> keys = fields_of<Point>();
+  return csv_of_fields(keys, flat(point_report(point, Cost::left_out)), point.error);
 }
 template std::string points_csv_heading<Prediction>();
 template std::string points_csv_heading<Comparison>();

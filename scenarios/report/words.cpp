@@ -227,7 +227,7 @@ std::string best_without_nccl_line(const Json& points, const View& view) {
 std::string doubtful_rates_line(const Json& points, const View& view) {
   std::set<std::string> rates;
   for (const Json& p : points)
-    if (p.contains("compute_doubtful")) rates.insert(text_or(p, "compute_doubtful"));
+    if (const std::string rate = text_or(p, "compute_doubtful"); !rate.empty()) rates.insert(rate);
   std::string text;
   for (const std::string& rate : rates)
     text += wrapped(fmt::format("Doubtful: {}; large matrix products alone reach some 80 %.", rate),
@@ -378,6 +378,10 @@ std::string extrapolation_line(const Json& points, const View& view) {
                              "the interval. --full-pipelines simulates all.",
                              percent(error, 2)),
                  view, 2);
+}
+
+void add_once(std::vector<std::string>& all, std::string one) {
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(std::move(one));
 }
 
 }  // namespace foreduce

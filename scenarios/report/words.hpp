@@ -125,4 +125,7 @@ Document render_run(const Json& report, const View& view);
 Document render_topology(const Json& report, const View& view);
 Document render_list(const Json& report, const View& view);
 
+/// Adds a text to a list that does not have it.
+void add_once(std::vector<std::string>& all, std::string one);
+
 }  // namespace foreduce

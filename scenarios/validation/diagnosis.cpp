@@ -235,9 +235,9 @@ void Diagnosis::judge_rows() {
     only_lone_ = rows_are_normal(checked_, healthy_, passed_over);
     checked_.normal = checked_.normal && !lone_->far;
   }
-  checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
   const bool by_machine = question_.against != HealthyFrom::log;
-  if (by_machine && is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
+  checked_.other_machine = by_machine && is_guessed() && mostly_fast(checked_);
+  checked_.unsure = checked_.other_machine || (checked_.normal && has_doubtful_plateau(checked_));
   if (by_machine && !checked_.normal && !table_.facts.other_plugin.empty()) checked_.unsure = true;
   // No profile was fitted to other collectives than all-reduces below where bandwidth alone counts.
   if (!checked_.normal && collective_ != Collective::all_reduce &&

@@ -43,6 +43,8 @@ struct CheckedTable {
   /// They are, and yet the largest take so much longer than predicted that a fault is as likely as
   /// an error of the model; then it is not normal.
   bool unsure = false;
+  /// Only the GPU's name tells the machine, and most sizes are faster than such a machine.
+  bool other_machine = false;
   /// Why the run is not to be trusted, whatever its speed, or what is slow where no row is.
   std::optional<Remark> broken;
   std::string nccl_version;

@@ -49,7 +49,10 @@ std::optional<remark::AtLineRate> beside_nics(const NcclTable& table, const Chec
 std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
                                             const Machine& machine) {
   const auto beside = beside_nics(table, checked, machine);
-  if (!beside || beside->busbw <= beside->nics ||
+  const auto fast = std::count_if(checked.rows.begin(), checked.rows.end(),
+                                  [](const CheckedRow& r) { return r.verdict == Verdict::fast; });
+  const bool not_these = 2 * fast > std::ssize(checked.rows);  // other nodes, as the verdict says
+  if (!beside || not_these || beside->busbw <= beside->nics ||
       algorithm_forced_by(table.facts, checked.collective) == NcclAlgorithm::ring)
     return std::nullopt;
   return remark::AboveNics{beside->busbw, beside->nics, 2.0 * (checked.ranks - 1) / checked.ranks};

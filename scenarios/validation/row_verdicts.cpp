@@ -32,6 +32,15 @@ bool is_far_slower(const CheckedRow& r) {
   return seconds_of(r) > most * r.high.value;
 }
 
+/// The most that count of sizes that follow each other.
+std::ptrdiff_t most_beside_each_other(const std::vector<bool>& counts) {
+  constexpr std::ptrdiff_t kSizes = 5;
+  std::ptrdiff_t most = 0;
+  for (auto first = counts.begin(); first != counts.end(); ++first)
+    most = std::max(most, std::count(first, first + std::min(kSizes, counts.end() - first), true));
+  return most;
+}
+
 }  // namespace
 
 const char* name_of(Verdict verdict) {
@@ -58,14 +67,14 @@ void set_verdicts(CheckedTable& table, const std::vector<Expectation>& expected)
 bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& expected,
                      const std::set<std::size_t>& but_for) {
   const auto& rows = table.rows;
-  std::size_t slow = 0, in_a_row = 0, longest = 0;
+  std::size_t slow = 0;
+  std::vector<bool> counts;  // slow sizes that no version's other choice explains
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (but_for.contains(i)) continue;
     const bool is_slow = rows[i].verdict == Verdict::slow;  // to be fast is no fault
     if (is_far_slower(rows[i]) && !is_slow_at_first(table, i)) return false;
     slow += is_slow;
-    in_a_row = is_slow && !changes_early(table, expected, i) ? in_a_row + 1 : 0;
-    longest = std::max(longest, in_a_row);
+    counts.push_back(is_slow && !changes_early(table, expected, i));
   }
   // Of a plateau two sizes are enough; one, where nobody published the size before it.
   const std::size_t n = rows.size();
@@ -76,7 +85,8 @@ bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& 
   if (n >= 2 && !but_for.contains(n - 1) && !but_for.contains(n - 2) &&
       is_slow_plateau(rows[n - 1]) && (is_slow_plateau(rows[n - 2]) || unpublished(rows[n - 2])))
     return false;
-  return longest < std::min<std::size_t>(3, n) && 5 * slow <= n;
+  return most_beside_each_other(counts) < std::min<std::ptrdiff_t>(3, std::ssize(rows)) &&
+         5 * slow <= n;
 }
 
 std::optional<std::size_t> first_use(const CheckedTable& table) {

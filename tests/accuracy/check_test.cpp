@@ -144,6 +144,18 @@ TEST(Check, NamesTheLogsFaultWhenTimesAreWithinTheInterval) {
               "3 of 4 rails carry everything [the log says so: the plugin found 3 of 4");
 }
 
+// At 4 and 8 MiB NCCL's versions differ by more than that.
+TEST(Check, ThreeSlowSizesOfFiveAreNotNormal) {
+  NcclLog log = slower("awsome_p4de_2n", 1.0);
+  for (NcclRow& r : log.tables.at(0).rows)
+    if (r.bytes >= 1 << 20 && r.bytes <= 16 << 20) r.out_of_place->time = 2 * r.out_of_place->time;
+  const CheckedTable t = checked(log, "p4de.24xlarge");
+  EXPECT_EQ(std::count_if(t.rows.begin(), t.rows.end(),
+                          [](const CheckedRow& r) { return r.verdict == Verdict::slow; }),
+            3);
+  EXPECT_FALSE(t.normal);
+}
+
 TEST(Check, NamesTheWrongInstanceFirst) {
   NcclLog log = slower("dlami_p4d_2n", 1.0);
   log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
@@ -316,7 +328,7 @@ TEST(Check, CallsWrongElementsNotNormal) {
 }
 
 TEST(Check, ExplainsBusbwAboveTheNics) {
-  EXPECT_SAYS(remarks_of(checked(p4d_log())), "on two nodes a tree sends each byte once");
+  EXPECT_SAYS(remarks_of(checked(p4d_log())), "which a tree can reach: on two nodes it sends each byte once");
 }
 
 TEST(Check, TakesTheClusterFromTheLog) {

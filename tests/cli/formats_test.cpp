@@ -132,6 +132,20 @@ TEST(Format, CsvHasTheNumbersOfJson) {
               report["points"][i]["step_time_s"].get<double>());
 }
 
+// A row without an answer has fewer fields, and a sweep knows its columns before its rows.
+TEST(Format, CsvOfAStoredReportIsWhatTheCommandWrote) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "report.json").string();
+  for (const std::string scenario :
+       {"mixtral-8x7b-p5-experts", "llama2-70b-p5-hsdp", "first-look"}) {
+    const std::string asked = "predict " + scenario_path(scenario);
+    ASSERT_EQ(foreduce_says(asked + " -o " + file).status, 0) << scenario;
+    EXPECT_EQ(foreduce_says("show " + file + " --format csv").out,
+              foreduce_says(asked + " --format csv").out)
+        << scenario;
+  }
+}
+
 // What a simulation took stood in each row, so that no two runs gave the same file.
 TEST(Format, EqualQuestionsGiveEqualCsv) {
   for (const std::string& question :
