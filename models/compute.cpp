@@ -99,7 +99,7 @@ ComputeTime compute_time(const MicroBatch& b, const AskersRate& rate) {
   time.least = compute_at_peak(b) * rate.arithmetic;
   check_rate(time, b, rate.samples_per_s,
              rate.arithmetic > 1 ? "a rate with recompute is measured with it"
-                                 : "samples_per_s is of one GPU alone, not of the cluster",
+                                 : "a rate is of one GPU alone, not of the cluster",
              rate.arithmetic);
   if (time.forward_backward < time.least) {  // so their optimizer is faster than ours
     time.forward_backward = time.least;
@@ -408,7 +408,8 @@ void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
       together(std::max(wide.time.within.faster, with_16.within.faster), c.fp32_traffic_within),
       together(std::max(wide.time.within.slower, with_16.within.slower), c.fp32_traffic_within)};
   wide.time.source = with_remark(
-      wide.time.source, fmt::format(", at least {} for memory traffic of 32 bits", to_text(least)));
+      wide.time.source,
+      fmt::format(", at least {} for arithmetic and memory traffic of 32 bits", to_text(least)));
 }
 
 /// Uses the time of another precision for this one.

@@ -31,10 +31,11 @@ std::string order_of(const Json& gpus, std::size_t most = kMostInALine) {
 std::vector<std::string> parts_of(const Machine& m) {
   std::vector<std::string> lines;
   if (m.gpu)
-    lines.push_back(fmt::format("{} x {}, {} memory at {}, fp16 {}{}", m.gpu->count, m.gpu->model,
-                                to_text(m.gpu->memory), rate(m.gpu->memory_bandwidth),
-                                to_text(m.gpu->fp16),
-                                m.gpu->fp32.value > 0 ? ", fp32 " + to_text(m.gpu->fp32) : ""));
+    lines.push_back(
+        fmt::format("{} x {}, {} memory{}{}{}", m.gpu->count, m.gpu->model, to_text(m.gpu->memory),
+                    m.gpu->memory_bandwidth.value > 0 ? " at " + rate(m.gpu->memory_bandwidth) : "",
+                    m.gpu->fp16.value > 0 ? ", fp16 " + to_text(m.gpu->fp16) : "",
+                    m.gpu->fp32.value > 0 ? ", fp32 " + to_text(m.gpu->fp32) : ""));
   if (m.nvlink)
     lines.push_back(fmt::format(
         "NVLink {}: {} links of {} a GPU, {} each way", to_text(m.nvlink->kind), m.nvlink->links,

@@ -323,7 +323,7 @@ UsableMethods usable_methods(const ClusterCase& c, const std::string& profile,
   if (c.cluster->node(0).machine().gpu) add("nccl", "");
   for (const Algorithm* a : algorithms(collective)) {
     const bool named = std::count(context.named.begin(), context.named.end(), a->name) > 0;
-    std::string why = named ? "" : why_by_name_only(*a, c.cluster->gpus());
+    std::string why = named ? "" : why_by_name_only(*a, *c.cluster);
     if (a->uses_servers && clusters.dedicated_servers())
       why = "with dedicated servers it must be asked for by name";
     add(std::string(a->name), why);

@@ -71,7 +71,16 @@ std::vector<std::string> method_names(Collective collective) {
   return names;
 }
 
-std::string why_by_name_only(const Algorithm& algorithm, int gpus) {
+std::string why_by_name_only(const Algorithm& algorithm, const Cluster& cluster) {
+  // Minutes among 2,048 GPUs of which one node has slow NICs; rings and trees take seconds.
+  constexpr int kMostUnlike = 512;
+  const int gpus = cluster.gpus();
+  if (!cluster.homogeneous() && gpus > kMostUnlike &&
+      (algorithm.takes_inner || algorithm.uses_servers))
+    return fmt::format(
+        "nodes differ, so none of its messages among more than {} GPUs stands for others, and to "
+        "simulate all takes long; ask for it by name",
+        kMostUnlike);
   if (algorithm.compared_up_to == 0)
     return "it takes long to simulate, for no rank stands for others; ask for it by name";
   if (gpus <= algorithm.compared_up_to) return "";

@@ -84,9 +84,9 @@ struct Method {
 
 /// Every word that names a method for a collective: nccl, smddp, best and its algorithms.
 std::vector<std::string> method_names(Collective collective = Collective::all_reduce);
-/// Why an algorithm is tried only where it is asked for by name, or "": among so many GPUs it takes
-/// longer to simulate than it is likely to gain.
-std::string why_by_name_only(const Algorithm& algorithm, int gpus);
+/// Why an algorithm is tried only where it is asked for by name, or "": there it takes longer to
+/// simulate than it is likely to gain.
+std::string why_by_name_only(const Algorithm& algorithm, const Cluster& cluster);
 /// The method of that name. Throws InputError with the nearest name for an unknown one, or with the
 /// collectives that an algorithm has; `option` begins the message.
 Method method_named(const std::string& name, const std::string& option = {},

@@ -95,7 +95,7 @@ void check(FieldReader& f, const Scenario& s) {
   const ClusterSpec& c = s.cluster;
   const int ways = (c.instance.values.empty() ? 0 : 1) + (c.choices.empty() ? 0 : 1) +
                    (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
-  if (ways != 1 && f.has("cluster"))
+  if (ways != 1 && f.has("cluster") && f.is_sound("cluster"))
     f.problem("cluster",
               ways == 0 ? "the cluster has no machines: give instance, choices, switch or mixed"
                         : "give one of instance, choices, switch and mixed, not several");

@@ -248,12 +248,12 @@ void change_cluster(Changes& changes) {
     });
 }
 
-void change_algorithm(Changes& changes, Collective collective, int gpus) {
+void change_algorithm(Changes& changes, Collective collective, const Cluster& cluster) {
   const std::string now = changes.one().scenario.allreduce.algorithm.first();
   for (const std::string& name : method_names(collective)) {
     if (name == "best" || name == now) continue;
     const Algorithm* own = find_algorithm(name, collective);
-    if (own && !why_by_name_only(*own, gpus).empty()) continue;  // as for `best`
+    if (own && !why_by_name_only(*own, cluster).empty()) continue;  // as for `best`
     changes.scenario({.kind = ChangeKind::algorithm, .word = name}, [&](Scenario& s) {
       s.allreduce.algorithm.values = {name};
       s.allreduce.nccl = {};
@@ -291,7 +291,7 @@ std::vector<WhatIf> what_would_help(const Scenario& scenario, const Explanation&
   if (p) change_step(changes, *p);
   if (!changes.one().scenario.allreduce.algorithm.values.empty() && loads && !loads->loads.empty())
     change_algorithm(changes, p ? Collective::all_reduce : collective_of(e)->collective,
-                     loads->cluster->gpus());
+                     *loads->cluster);
   return std::move(changes).all();
 }
 

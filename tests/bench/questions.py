@@ -30,6 +30,7 @@ QUESTIONS = [  # what, arguments, seconds and MiB aimed at
      "compare --instance p5.48xlarge --nodes 32 --algorithm nccl --sizes " + ",".join(f"{1000003 + 997 * 4001 * i}B" for i in range(110)),
      10, None),
     ("4 algorithms on 256 p5 below 16 leaves, 24 points", "compare tests/bench/leaves-256-nodes.yaml", 5, None),
+    ("ring and nccl on 256 p3dn, one of slow NICs, 3 sizes", "compare tests/bench/slow-node-256-nodes.yaml", None, None),
     ("BERT-large on 256 p5, nccl", "predict tests/bench/bert-large-256-p5.yaml", None, None),
     ("nccl on 255 p4d, 1 GiB", "compare --instance p4d.24xlarge --nodes 255 --algorithm nccl --sizes 1GiB", None, None),
     ("all-gather on 256 p5, 1 GiB", f"{P5_256} --collective all_gather --algorithm nccl --sizes 1GiB", 0.3, None),

@@ -328,7 +328,7 @@ TEST(Compare, ChecksSumsWhereAsked) {
 
 TEST(Compare, RefusesASimulationThatTakesTooMuchMemory) {
   const std::string file = (source_folder() / "tests" / "bench" / "mixed.yaml").string();
-  const Result r = foreduce_says("compare " + file + " --max-memory 100MiB");
+  const Result r = foreduce_says("compare " + file + " --full-pipelines --max-memory 100MiB");
   EXPECT_EQ(r.status, 1);
   EXPECT_SAYS(
       std::regex_replace(r.out, std::regex("\\s+"), " "),

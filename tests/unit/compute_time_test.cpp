@@ -322,7 +322,7 @@ TEST(ComputeTime, RefusesARateAboveThePeak) {
     compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{15000});
   });
   EXPECT_SAYS(error, "15000 samples a second are 1.512e+04 TFLOPS, 4846 % of A100");
-  EXPECT_SAYS(error, "samples_per_s is of one GPU alone");
+  EXPECT_SAYS(error, "a rate is of one GPU alone");
   EXPECT_SAYS(compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{270}).source,
               "doubtful");
   EXPECT_SAYS_NOT(

@@ -68,6 +68,15 @@ TEST(Hints, NcclsAlgorithmsAreForcedBesideIt) {
   EXPECT_SAYS(said_of("'nccl NVLSTree'"), "algorithm: nccl, nccl: { algo: NVLSTree }");
 }
 
+TEST(Hints, AListOfClustersIsOneProblem) {
+  const std::string said = error_of([] {
+    parse_scenario("s.yaml",
+                   "cluster: [{ instance: p5.48xlarge, nodes: 2 }]\nmessages: { sizes: 1 MiB }");
+  });
+  EXPECT_SAYS(said, "expected a map");
+  EXPECT_SAYS_NOT(said, "no machines");
+}
+
 TEST(Hints, AListHasBrackets) {
   const std::string said = error_of(
       [] { parse_scenario("s.yaml", "cluster: { instance: p5.48xlarge, nodes: '4,8' }"); });
