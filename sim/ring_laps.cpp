@@ -17,9 +17,9 @@ namespace {
 /// A ring over so many nodes stands for larger ones. Of the laps that are left in each of its
 /// phases, the last kSteadyLaps must take equal times.
 constexpr int kNodes = 8, kSteadyLaps = 3;
-/// Where nodes differ, so many of the equal ones are left: of a node that is added each time must
-/// be the same, in the mean of eight and of each of the last. In the mean alone it was for LL in 21
-/// segments on g4dn, and 0.4 % off.
+/// Where nodes differ, rings with so many of the equal ones are simulated. The time that a further
+/// node adds must be the same in the mean of eight and for each of the last two: equal means of
+/// eight alone were 0.4 % off for LL in 21 segments on g4dn and p3.
 constexpr int kLengths[] = {16, 24, 25, 26}, kLongest = 26;
 /// Relative to a lap: the most by which rounding lets equal laps differ.
 constexpr double kLapRounding = 1e-9;
