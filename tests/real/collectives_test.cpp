@@ -83,7 +83,7 @@ TEST_P(RealCollectives, AreExactWithEveryAlgorithm) {
   const bool many = processes > 8;  // for few cores: each step waits for all of them in turn
   for (const std::vector<std::size_t>& counts :
        {std::vector<std::size_t>{0},
-        many ? std::vector<std::size_t>{1, 1001, 20'003}
+        many ? std::vector<std::size_t>{1, 5003}
              : std::vector<std::size_t>{1, 7, 0, 1001, 40'002, 200'003}})
     EXPECT_EQ(
         spawn(processes, [&, each = each](
