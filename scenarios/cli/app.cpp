@@ -153,7 +153,7 @@ std::string usage_words(const std::string& said) {
   const auto is = [&](const char* pattern) {
     return std::regex_match(said, part, std::regex(pattern));
   };
-  if (said == "A subcommand is required") return "a command behind it is missing";
+  if (said == "A subcommand is required") return "a subcommand is missing";
   if (is("(\\S+) is required")) return fmt::format("{} is missing", part.str(1));
   if (is("(\\S+) excludes (\\S+)"))
     return fmt::format("{} and {} cannot be given together", part.str(1), part.str(2));

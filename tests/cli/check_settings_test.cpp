@@ -46,6 +46,24 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
   EXPECT_SAYS_NOT(cause_of(ring), "NCCL does not use NVLS");
 }
 
+// Most sizes were faster than expected, and yet the plateau was doubtful: an instance was asked for
+// that had been given.
+TEST(CheckSettings, AsksForAnInstanceOnlyWhereNoneIsKnown) {
+  const TemporaryFolder folder;
+  auto report = json_of("check " + (source_folder() / "tests/logs/dlami_p4d_2n.txt").string() +
+                        " --instance p4d.24xlarge");
+  auto& table = report["tables"][0];
+  table["unsure"] = true;
+  for (auto& row : table["rows"]) row["verdict"] = "fast";
+  const auto shown = [&](bool other_machine) {
+    table["other_machine"] = other_machine;
+    return foreduce_says("show " + folder.write("check.json", report.dump()).string()).out;
+  };
+  EXPECT_SAYS(shown(true), "Give --instance");
+  EXPECT_SAYS_NOT(shown(false), "Give --instance");
+  EXPECT_SAYS(shown(false), "Cannot tell");
+}
+
 TEST(CheckSettings, JudgesByTheProfileThatIsGiven) {
   const TemporaryFolder folder;
   const std::string slow =

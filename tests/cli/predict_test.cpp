@@ -377,5 +377,11 @@ cluster: { instance: p5.48xlarge, nodes: [1, 2] }
   EXPECT_SAYS(foreduce_says("predict " + file.string()).out, "> 80 GiB");
 }
 
+// They were in the order of the alphabet, where notes are in that of the rows.
+TEST(Predict, NamesProfilesInTheOrderOfTheRows) {
+  EXPECT_SAYS(foreduce_says("predict " + scenario_path("resnet50-p3-to-p5")).out,
+              "Profile: nccl-v100+tcp, nccl-v100, nccl-a100, nccl-h100.");
+}
+
 }  // namespace
 }  // namespace foreduce

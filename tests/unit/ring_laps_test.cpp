@@ -110,6 +110,15 @@ TEST(RingLaps, HoldBesideASlowNode) {
   }
 }
 
+TEST(RingLaps, HoldForRingsOfTheHierarchicalBesideASlowNode) {
+  const Cluster cluster = with_slow_node(wide_machine(2, 2), 54, 7, 0.5);
+  const CollectiveCall call{cluster,
+                            *find_algorithm("hierarchical"),
+                            {.segments = 1, .channels = 2, .inner = "ring"},
+                            std::size_t{54} * 2 * 2 * 5000};
+  EXPECT_TRUE(same_as_all_laps(call, {}));
+}
+
 TEST(RingLaps, HoldForNcclsMessagesBesideASlowNode) {
   const Cluster cluster = with_slow_node(ec2("p3.2xlarge"), 56, 7, 0.5);
   const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(*ec2("p3.2xlarge")));
