@@ -90,9 +90,10 @@ class SchemaFields {
       std::string& into = u->offered ? offered : accepted;
       if (!spelling.empty()) into += (into.empty() ? "" : "|") + spelling;
     }
-    const std::string number = "^[0-9][0-9.eE+-]* *(";
+    const std::string digits = groups_thousands(table) ? "[0-9,." : "[0-9.",
+                      number = "^[0-9]" + digits + "eE+-]* *(";
     return number + offered + ")$" + (accepted.empty() ? "" : "|" + number + accepted + ")$") +
-           (money.empty() ? "" : "|^[$][0-9.]+(" + money + ")$");
+           (money.empty() ? "" : "|^[$]" + digits + "]+(" + money + ")$");
   }
   static constexpr const char* kRange = "^[0-9]+[.][.][0-9]+(:[x+][0-9.]+)?$";
   static constexpr const char* kSizes = "^[0-9][^:]*(:|[.][.])[0-9][^:]*(:x[0-9.]+)?$";

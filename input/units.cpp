@@ -60,6 +60,11 @@ const Unit UnitsOf<Dollars>::table[] = {{"USD", 1},
                                         {"million USD", 1e6, false},
                                         {nullptr, 0}};
 
+bool groups_thousands(const Unit* table) {
+  return table == UnitsOf<Dollars>::table || table == UnitsOf<DollarsPerHour>::table ||
+         table == UnitsOf<Count>::table;
+}
+
 std::string spellings(const Unit* table) {
   std::string all;
   for (; table->spelling; ++table)
@@ -116,6 +121,20 @@ std::string meant(const std::string& unit, const Unit* table) {
   return all.empty() || unit.empty() ? "" : all + "? ";
 }
 
+/// Removes the commas of the text's number. False where one does not stand in front of three
+/// digits.
+bool remove_commas(std::string& text) {
+  const std::size_t begin = text.starts_with("$") ? 1 : 0,
+                    end = std::min(text.size(), text.find_first_not_of("0123456789,", begin)),
+                    first = std::min(end, text.find(','));
+  if (first == end) return true;
+  if (first == begin || first > begin + 3 || (end - first) % 4 != 0) return false;
+  for (std::size_t i = first; i < end; ++i)
+    if ((text[i] == ',') != ((i - first) % 4 == 0)) return false;
+  std::erase(text, ',');
+  return true;
+}
+
 /// "a size", "an amount of arithmetic".
 std::string with_article(const std::string& kind) {
   return (std::string_view("aeiou").find(kind[0]) == std::string_view::npos ? "a " : "an ") + kind;
@@ -128,6 +147,14 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
   if (text.ends_with(' '))
     return parse_quantity(text.substr(0, text.find_last_not_of(' ') + 1), table, kind, base_units,
                           why);
+  if (groups_thousands(table)) {
+    std::string plain = text;
+    if (!remove_commas(plain)) {
+      why = fmt::format("'{}': three digits follow each comma of a number", text);
+      return false;
+    }
+    if (plain != text) return parse_quantity(plain, table, kind, base_units, why);
+  }
   if (text.starts_with("$")) {  // "$3.50/h": the sign belongs to the unit
     const auto unit = std::min(text.size(), text.find_first_not_of("0123456789. ", 1));
     if (unit > 1 && text[1] != ' ')

@@ -126,6 +126,9 @@ inline constexpr double kMostOf<DollarsPerHour> = 1e6;
 template <>
 inline constexpr double kMostOf<Dollars> = 1e12;
 
+/// Whether such numbers may have commas between thousands: "$2,500". Of others a comma may be meant
+/// as a decimal point.
+bool groups_thousands(const Unit* table);
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);
 

@@ -89,7 +89,8 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
   return points;
 }
 
-void put_report(const CalibrateArguments& a, const Json& report, const std::string& file) {
+/// Writes the profile, and returns the exit status.
+int put_report(const CalibrateArguments& a, const Json& report, const std::string& file) {
   const auto cluster = only_cluster(load_scenario(a.cluster));
   const Machine& machine = cluster->node(0).machine();
   const BytesPerSecond memory = machine.pcie   ? machine.pcie->bandwidth
@@ -113,6 +114,7 @@ void put_report(const CalibrateArguments& a, const Json& report, const std::stri
   const std::string judged = calibration_text(c);
   if (a.output.file().empty()) std::cerr << judged;
   else write_output("", judged);
+  return describes_its_messages(c) ? 0 : 1;
 }
 
 /// Whether the file is a report of this program, which a log never is.
@@ -202,11 +204,10 @@ int calibrate(CalibrateArguments a) {
   if (!a.files.empty()) {
     const std::string& file = a.files.front();
     const auto report = load_json<Json>(file);
-    with_typed_fields(file, [&] {
+    return with_typed_fields(file, [&] {
       points_of(report, file);
-      put_report(a, report, file);
+      return put_report(a, report, file);
     });
-    return 0;
   }
   only_cluster(load_scenario(a.cluster));
   ProbeOptions options;
@@ -227,8 +228,7 @@ int calibrate(CalibrateArguments a) {
                       {"layout", layout_json(a.launch, session)},
                       {"points", probes_json(points)}};
     if (!a.keep.empty()) write_output(a.keep, report.dump(1) + "\n");
-    put_report(a, report, "measured");
-    return 0;
+    return put_report(a, report, "measured");
   });
 }
 

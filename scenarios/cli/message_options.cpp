@@ -196,8 +196,9 @@ Scenario MessageOptions::made() const {
                                     "--nccl-algo {}",
                                     forced));
     method_named(name, "--algorithm", kind());
+    auto& once = s.allreduce.algorithm.values;  // one that is named twice counts once
+    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
   }
-  s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
   if (bound == to_text(BoundKind::exact) && kind() == Collective::all_to_all)
     throw input_error(

@@ -23,13 +23,18 @@ Table calibration_errors(const Calibration& c) {
   return table;
 }
 
-std::string calibration_verdict(const Calibration& c) {
-  constexpr double kBad = 0.3;
-  const auto worst = std::max_element(
+/// The kind of message that is furthest off; the end where there is none.
+auto worst_of(const Calibration& c) {
+  return std::max_element(
       c.errors.begin(), c.errors.end(),
       [](const CalibrationError& x, const CalibrationError& y) { return x.median < y.median; });
+}
+
+std::string calibration_verdict(const Calibration& c) {
+  const auto worst = worst_of(c);
   if (worst == c.errors.end()) return "";
-  if (worst->median <= kBad) return fmt::format("Medians are within {}.\n", percent(worst->median));
+  if (describes_its_messages(c))
+    return fmt::format("Medians are within {}.\n", percent(worst->median));
   return fmt::format(
       "This profile does not describe these measurements: {} by {} is off by {} in the "
       "median.\nDo not predict with it. Is --cluster the one that was measured (threads are on one "
@@ -41,6 +46,12 @@ std::string calibration_verdict(const Calibration& c) {
 
 std::string calibration_text(const Calibration& calibration) {
   return calibration_errors(calibration).text({}) + calibration_verdict(calibration);
+}
+
+bool describes_its_messages(const Calibration& calibration) {
+  constexpr double kBad = 0.3;
+  const auto worst = worst_of(calibration);
+  return worst == calibration.errors.end() || worst->median <= kBad;
 }
 
 }  // namespace foreduce

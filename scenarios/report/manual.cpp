@@ -134,11 +134,9 @@ std::string command_reference(const Manual& m) {
       paragraph(
           "The answer is no: of predict and compare, a point has no answer; of predict, nothing "
           "fits into the GPUs' memory; of plan, no cluster reaches the goal; of check, a run is "
-          "not "
-          "normal; of run with --check, results are wrong; of test-algorithm, a check fails; of "
-          "validate, a prediction is not within the tolerance; of calibrate with logs, the profile "
-          "does not "
-          "describe them.");
+          "not normal; of run with --check, results are wrong; of test-algorithm, a check fails; "
+          "of validate, a prediction is not within the tolerance; of calibrate, the profile does "
+          "not describe the logs or messages that it is fitted to.");
   for (const auto& c : m.commands) {
     out += fmt::format("\n## {}\n\n{}\n", c.name, paragraph(c.description));
     for (const auto& o : c.options) {

@@ -157,6 +157,7 @@ namespace {
 struct Around {
   std::string instance;
   double low = 0, high = 0;
+  double compute = 0;      // seconds a sample
   bool estimated = false;  // its computing
 };
 
@@ -166,15 +167,20 @@ struct Uncertain {
   std::set<std::string> estimated, measured;
 };
 
+/// Types with one GPU share an estimate, whatever it is.
+bool of_one_estimate(const Around& a, const Around& b) {
+  return std::abs(a.compute - b.compute) <= 1e-9 * b.compute;
+}
+
 Uncertain uncertain_order(const std::vector<Around>& all) {
   Uncertain found;
   for (const Around& one : all) {
     if (!one.estimated) continue;
     for (const Around& other : all)
-      if (!other.estimated && one.low <= other.high && one.high >= other.low &&
-          one.instance != other.instance) {
+      if (one.low <= other.high && one.high >= other.low && one.instance != other.instance &&
+          !(other.estimated && of_one_estimate(one, other))) {
         found.estimated.insert(one.instance);
-        found.measured.insert(other.instance);
+        (other.estimated ? found.estimated : found.measured).insert(other.instance);
       }
   }
   return found;
@@ -192,17 +198,24 @@ std::string estimates_line(const Json& points, const View& view) {
     const double low = number_or(p, "step_time_low_s", step) / step,
                  high = number_or(p, "step_time_high_s", step) / step;
     const bool estimated = !p.value("compute_measured", true);
-    times.push_back({text_or(p, "instance"), low / rate, high / rate, estimated});
-    if (cost > 0) costs.push_back({text_or(p, "instance"), low * cost, high * cost, estimated});
+    const double samples = number_or(p, "batch_per_gpu", 1) * number_or(p, "accumulation", 1),
+                 compute = number_or(p, "compute_time_s", 0) / samples;
+    times.push_back({text_or(p, "instance"), low / rate, high / rate, compute, estimated});
+    if (cost > 0)
+      costs.push_back({text_or(p, "instance"), low * cost, high * cost, compute, estimated});
   }
   std::string text;
   const auto say = [&](const Uncertain& order, const char* what) {
-    if (!order.estimated.empty())
-      text += wrapped(
-          fmt::format("Compute is an estimate on {} and measured on {}: which of them "
-                      "{} depends on the estimate.",
-                      fmt::join(order.estimated, ", "), fmt::join(order.measured, ", "), what),
-          view, 2);
+    if (order.estimated.empty()) return;
+    const std::string measured =
+        order.measured.empty()
+            ? ""
+            : fmt::format(" and measured on {}", fmt::join(order.measured, ", "));
+    text += wrapped(fmt::format("Compute is an estimate on {}{}: which of them {} depends on the "
+                                "estimate{}.",
+                                fmt::join(order.estimated, ", "), measured, what,
+                                order.estimated.size() > 1 ? "s" : ""),
+                    view, 2);
   };
   const Uncertain time = uncertain_order(times), cost = uncertain_order(costs);
   if (time.estimated == cost.estimated && time.measured == cost.measured) {

@@ -124,8 +124,9 @@ struct CheckLimits {
   /// By how much more another GPU must fit better than what is wrong with the right instance type:
   /// between two of TCP's rates that are tried lie some 30 %. Assumed.
   static constexpr double handicap_of_other_gpu = 0.25;
-  /// The same of NCCL's algorithm, which nobody forces without a setting that a log tells: two
-  /// causes that both fit are some 10 % apart. Assumed.
+  /// The same of NCCL's algorithm, which nobody forces without a setting that a log tells, and of
+  /// another instance type that does not fit well: two causes that both fit are some 10 % apart.
+  /// Assumed.
   static constexpr double handicap_of_untold = 0.1;
   /// The same of a single NIC that is left where every size crawls: that is TCP's as a rule, and
   /// between two of the rates at which TCP is tried lie some 30 %. Assumed.

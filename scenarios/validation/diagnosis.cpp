@@ -154,8 +154,7 @@ void Diagnosis::predict_healthy() {
   checked_.profile = profile_.name;
   if (question_.profile)
     checked_.remarks.insert(checked_.remarks.begin(), asked_profile(profile_, cluster_.machine));
-  const Setup healthy{{}, cluster_.machine, profile_};
-  const ExpectedTimes times = predict({healthy}, sizes_);
+  const ExpectedTimes times = predict({Setup{{}, cluster_.machine, profile_}}, sizes_);
   const Expectations& expected = times.of[0];
   if (!expected) throw Interrupted();
   healthy_ = *expected;
@@ -178,8 +177,9 @@ void Diagnosis::use_published_times() {
   }
   const Machine& machine = cluster_.machine;
   const bool is_like = !machine.like.empty() && same_links(Catalogue().load(machine.like), machine);
+  // Where the log forces an algorithm, its runs elsewhere would say that its cost is normal.
   const HealthyRuns runs(is_like ? machine.like : machine.name, cluster_.nodes, cluster_.ranks,
-                         algorithm_forced_by(table_.facts, collective_), question_.without);
+                         std::nullopt, question_.without);
   const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});

@@ -165,8 +165,14 @@ void name_by_columns(NcclTable& t, const std::optional<Range>& ratio,
   const std::vector<std::string> all = nccl_words::collectives_like(signs);
   signs.in_place_checked.reset();
   const std::vector<std::string> unchecked = nccl_words::collectives_like(signs);
-  t.collective = fmt::format("{}", fmt::join(all, " or "));
+  t.collective = fmt::format("{}", fmt::join(all.empty() ? unchecked : all, " or "));
   if (ratio) t.ratio = 0.5 * (ratio->low + ratio->high);
+  constexpr double kOfThree = 4.0 / 3;  // 2(n-1)/n
+  if (t.collective == name_of(Collective::all_reduce) && t.ranks == 0 && ratio &&
+      ratio->high < kOfThree)
+    notes.emplace_back(
+        "nothing names the collective: busbw is algbw, as of an all_reduce of 2 ranks, but also of "
+        "sendrecv, which is not judged; taken as all_reduce");
   if (all.size() != 1 || unchecked.size() < 2) return;
   t.or_of = fmt::format("{}", fmt::join(unchecked, " or "));
   notes.push_back(fmt::format(

@@ -243,7 +243,9 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
     if (fault == Fault::gpu) return c.misfit + CheckLimits::handicap_of_other_gpu;
     if (c.finding.evidence) return c.misfit;
     if (may_be_tcp(c)) return c.misfit + CheckLimits::handicap_of_single_nic;
-    return c.misfit + (fault == Fault::algorithm ? CheckLimits::handicap_of_untold : 0);
+    const bool seldom = fault == Fault::algorithm ||
+                        (fault == Fault::instance && c.misfit >= CheckLimits::fits_well);
+    return c.misfit + (seldom ? CheckLimits::handicap_of_untold : 0);
   };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "scenarios/report/check_words.hpp"
-#include "scenarios/validation/detection.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/checked.hpp"
 #include "tests/support/checked_logs.hpp"
@@ -178,10 +177,17 @@ TEST(Check, RepeatsNcclsWarnings) {
   EXPECT_SAYS(remarks_of(t), "a warning: NCCL WARN NET/IB : mlx5_3:1 Got async event : port error");
 }
 
-TEST(Check, NeverBlamesRingAndTreeTogether) {
+// Other sites forced the ring, too, and take as long: that is no reason to call its cost normal.
+TEST(Check, JudgesAForcedRingByNcclsChoice) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
   log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
-  EXPECT_TRUE(checked(log, "p3dn.24xlarge").normal);  // other sites' rings take as long
+  const CheckedTable t = checked(log, "p3dn.24xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_TRUE(causes_of(t).starts_with("a ring where a tree is faster [the log says so"))
+      << causes_of(t);
+}
+
+TEST(Check, NeverBlamesRingAndTreeTogether) {
   for (const char* forced : {"Ring", "Tree"}) {
     NcclLog slow = slower("dlami_p4d_2n", 2);
     slow.tables.at(0).facts.settings["NCCL_ALGO"] = forced;
@@ -190,30 +196,6 @@ TEST(Check, NeverBlamesRingAndTreeTogether) {
                  causes.find("a tree where") != std::string::npos)
         << causes;
   }
-}
-
-// docs/accuracy-notes.md has the whole table. A log of large sizes alone cannot show 100 us.
-TEST(Check, DetectsFaultsInLogsOfKnownClusters) {
-  const std::set<std::string> never_missed = {"x 1.3 from 1 MiB", "x 1.5 from 1 MiB",
-                                              "one rail of four", "half of the rails",
-                                              "TCP at 10 GB/s",   "one size x 3"};
-  std::size_t seen = 0;
-  for (const DetectionRow& row : detection_of_faults({})) {
-    SCOPED_TRACE(row.fault);
-    EXPECT_GE(row.known.logs, 5);
-    EXPECT_GE(row.stand_in.logs, 25);
-    if (row.fault == "none") {
-      EXPECT_EQ(row.known.found, 0);
-      EXPECT_LE(row.model.found, 1);  // torch on four p6-b200: 200 us more below 16 MiB
-      EXPECT_LE(row.stand_in.found, 5);
-    } else if (never_missed.contains(row.fault)) {
-      EXPECT_EQ(row.known.found, row.known.logs);
-      ++seen;
-    } else {
-      EXPECT_GE(5 * row.known.found, 3 * row.known.logs);
-    }
-  }
-  EXPECT_EQ(seen, never_missed.size());
 }
 
 // AWS's guide for NCCL 2.4 ran with NCCL_TREE_THRESHOLD=0, which its output does not say.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/support/files.hpp"
+#include "tests/support/probes.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
@@ -232,6 +233,30 @@ TEST(CalibrateLogs, KnowTheClusterThatTheyAreOf) {
   const auto points = json_of("compare --nodes 2 --algorithm nccl --sizes 1GiB --instance " +
                               machine + " --profile " + mine.string())["points"];
   EXPECT_EQ(points[0]["interval_widened"], false) << points[0];
+}
+
+TEST(Calibrate, ExitStatusSaysWhetherTheProfileDescribesItsMessages) {
+  const TemporaryFolder folder;
+  const auto cluster = folder.write("c.yaml", R"(
+name: x
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+messages: { sizes: 64 KiB }
+)");
+  const auto calibrated_to = [&](double disturbed) {
+    const auto report = folder.write("probe.json", probe_report([=](int place, double bytes) {
+                                       const double time = 1e-5 + bytes * 1e-9;
+                                       return place % 3 == 0 ? disturbed * time : time;
+                                     }));
+    return foreduce_says("calibrate " + report.string() + " --cluster " + cluster.string() +
+                         " -o " + (folder.path() / "profile.yaml").string());
+  };
+  const Result calm = calibrated_to(1);
+  EXPECT_EQ(calm.status, 0) << calm.out;
+  EXPECT_SAYS(calm.out, "Medians are within ");
+  const Result disturbed = calibrated_to(20);
+  EXPECT_EQ(disturbed.status, 1) << disturbed.out;
+  EXPECT_SAYS(disturbed.out, "Do not predict with it.");
 }
 
 }  // namespace

@@ -37,6 +37,12 @@ TEST(Compare, MachineFileOfAnyNameHasIntervals) {
   EXPECT_TRUE(point["time_low_us"].is_number());
 }
 
+TEST(Compare, CountsAnAlgorithmThatIsNamedTwiceOnce) {
+  const auto points = json_of(
+      "compare --instance p3dn.24xlarge --nodes 2 --algorithm ring,nccl,ring --sizes 8B")["points"];
+  EXPECT_EQ(points.size(), 2u);
+}
+
 // A GPU that nobody measured was an error.
 TEST(Compare, TakesTheNearestGpusProfileForAnUnknownOne) {
   const TemporaryFolder folder;

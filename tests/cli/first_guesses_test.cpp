@@ -1,4 +1,5 @@
 // What people type first who know PyTorch and NCCL, and what the program answers.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -157,6 +158,22 @@ TEST(Cheapest, NamesWhatIsCheaperByLessThanOnePercent) {
   std::snprintf(words, sizeof words, "$%.2f", least);
   const auto line = text.substr(text.find("Cheapest"), 200);
   EXPECT_SAYS(line, words);
+}
+
+// The same estimate stands on both sides where the GPU is the same.
+TEST(Cheapest, DependsOnEstimatesOfTwoKindsOfGpu) {
+  const TemporaryFolder folder;
+  const auto says = [&](const std::string& instances) {
+    const auto file = folder.write("s.yaml", fmt::format(R"(
+workload: {{ model: gpt2-1.5b, precision: bf16, batch_per_gpu: 8, sharding: zero3 }}
+cluster: {{ instance: [{}], nodes: 2 }}
+)",
+                                                         instances));
+    return foreduce_says("predict " + file.string()).out;
+  };
+  EXPECT_SAYS(says("p4d.24xlarge, p6-b200.48xlarge"),
+              "Compute is an estimate on p4d.24xlarge, p6-b200.48xlarge: which of them");
+  EXPECT_SAYS_NOT(says("p4d.24xlarge, p4de.24xlarge"), "Compute is an estimate on");
 }
 
 // A channel's threads copy and add: what takes most of the path helps most.

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/support/files.hpp"
+#include "tests/support/probes.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
@@ -425,14 +426,8 @@ TEST(Validate, TakesMachinesWithoutAHost) {
 // calibrate crashed with a host that has no GPU, where topology is content with it.
 TEST(Machine, NoCommandCrashesWithAFileThatAnotherAccepts) {
   const TemporaryFolder folder;
-  std::string points;
-  for (const char* kind : {"exchange", "burst", "reduce"})
-    for (const char* way : {"network", "memory"})
-      for (const int bytes : {4, 65536, 1 << 20, 1 << 24})
-        points += fmt::format(
-            "{}{{\"kind\":\"{}\",\"way\":\"{}\",\"bytes\":{},\"fan\":1,\"samples_s\":[{}]}}",
-            points.empty() ? "" : ",", kind, way, bytes, 1e-5 + bytes * 1e-9);
-  const auto probe = folder.write("probe.json", "{\"kind\":\"probe\",\"points\":[" + points + "]}");
+  const auto probe = folder.write(
+      "probe.json", probe_report([](int, double bytes) { return 1e-5 + bytes * 1e-9; }));
   for (const std::string& machine : machine_files(folder)) {
     SCOPED_TRACE(machine);
     const auto scenario = folder.write("s.yaml",

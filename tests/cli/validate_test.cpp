@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/support/files.hpp"
 #include "tests/support/report_checks.hpp"
@@ -177,6 +178,36 @@ TEST_F(ValidateReference, PointsAreARowEach) {
 
 TEST(Validate, EndsWithOneBeyondTheTolerance) {
   EXPECT_EQ(foreduce_says("validate --reference --tolerance 0.001").status, 1);
+}
+
+// docs/accuracy-notes.md has the whole table. A log of large sizes alone cannot show 100 us.
+TEST(Validate, DetectsFaultsInLogsOfKnownClusters) {
+  const std::set<std::string> never_missed = {"x 1.3 from 1 MiB", "x 1.5 from 1 MiB",
+                                              "one rail of four", "half of the rails",
+                                              "TCP at 10 GB/s",   "one size x 3"};
+  const Result r = foreduce_says("validate --detection --format json");
+  ASSERT_EQ(r.status, 0) << r.out;
+  std::size_t seen = 0;
+  for (const json& row : json::parse(r.out).at("rows")) {
+    const std::string fault = row.at("fault");
+    SCOPED_TRACE(fault);
+    const int known = row.at("logs_of_known_clusters"),
+              found = row.at("called_not_normal_of_known_clusters");
+    EXPECT_GE(known, 5);
+    EXPECT_GE(row.at("logs_of_stand_in_clusters"), 25);
+    if (fault == "none") {
+      EXPECT_EQ(found, 0);
+      // torch on four p6-b200: 200 us more below 16 MiB
+      EXPECT_LE(row.at("called_not_normal_of_other_clusters"), 1);
+      EXPECT_LE(row.at("called_not_normal_of_stand_in_clusters"), 5);
+    } else if (never_missed.contains(fault)) {
+      EXPECT_EQ(found, known);
+      ++seen;
+    } else {
+      EXPECT_GE(5 * found, 3 * known);
+    }
+  }
+  EXPECT_EQ(seen, never_missed.size());
 }
 
 // Nothing was fitted to these; each row is shown, and of a group of strategies which is faster.

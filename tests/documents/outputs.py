@@ -4,7 +4,8 @@
 A comment `<!-- output: COMMAND -->` says what printed the block behind it. The command runs in an empty folder that has what a
 clone has, and the files that the document said to write ("Write this as `mine.yaml`"). With --write the blocks are made anew.
 A comment `<!-- output to the end: COMMAND -->` is of all that follows, which is Markdown itself.
-A comment `<!-- example output: ... -->` is of measurements, which differ every time: it is left alone."""
+A comment `<!-- example output: ... -->` is of measurements, which differ every time: it is left alone.
+Simulations are kept in FOREDUCE_CACHE, or until the document ends."""
 import difflib
 import os
 import re
@@ -27,7 +28,7 @@ def block_at(lines, start):
 
 def run(command, folder, program):
     """What it prints. Exit status 1 is an answer too."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "FOREDUCE_CACHE")}
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     environment.update(XDG_CACHE_HOME=str(folder / "cache"), FOREDUCE=str(program))
     done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode not in (0, 1):

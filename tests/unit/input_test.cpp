@@ -422,6 +422,22 @@ TEST(Input, RefusesAUnitWithoutANumber) {
   }
 }
 
+TEST(Input, TakesThousandsWithCommasOfMoneyAndCounts) {
+  const auto value_of = [](const std::string& text, const Unit* table) {
+    std::string why;
+    double value = -1;
+    return parse_quantity(text, table, "thing", value, why) ? value : -1;
+  };
+  EXPECT_EQ(value_of("$2,500", UnitsOf<Dollars>::table), 2500);
+  EXPECT_EQ(value_of("1,250,000.50 USD", UnitsOf<Dollars>::table), 1250000.5);
+  EXPECT_EQ(value_of("$1,024.50/h", UnitsOf<DollarsPerHour>::table), 1024.5);
+  EXPECT_EQ(value_of("3,000 million", UnitsOf<Count>::table), 3e9);
+  for (const char* text : {"$2,50", "$,500", "$2500,000", "$2,5000", "$2,,500", "$2,500,"})
+    EXPECT_EQ(value_of(text, UnitsOf<Dollars>::table), -1) << text;
+  // Elsewhere a comma may be a decimal point: 1,500 GB are 1.5 to some.
+  EXPECT_EQ(value_of("1,500 GB", UnitsOf<Bytes>::table), -1);
+}
+
 TEST(ParseSizeRange, TakesSpacesAroundItsDots) {
   std::string why;
   std::vector<Bytes> sizes;

@@ -90,8 +90,8 @@ bool same_by_both(unsigned number) {
 
 TEST(NetworkModel, BothSolversGiveTheSame) {
   int compared = 0;
-  for (unsigned number = 0; number < 400; ++number) compared += same_by_both(number);
-  EXPECT_GT(compared, 250);
+  for (unsigned number = 0; number < 250; ++number) compared += same_by_both(number);
+  EXPECT_GT(compared, 150);
 }
 
 }  // namespace
