@@ -12,6 +12,7 @@
 #include "input/problem.hpp"
 #include "models/fit.hpp"
 #include "tests/real/real_support.hpp"
+#include "tests/real/testbed.hpp"
 #include "tests/support/says.hpp"
 
 namespace foreduce {
@@ -20,8 +21,6 @@ namespace {
 using namespace test;
 
 namespace fs = std::filesystem;
-
-const std::string kTestbed = std::string(FOREDUCE_SOURCE_FOLDER) + "/tests/testbed/testbed.py";
 
 TEST(Fit, RecoversTheParametersDespiteAnOutlier) {
   std::vector<CalibrationPoint> points;

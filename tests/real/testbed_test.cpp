@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/real/real_support.hpp"
+#include "tests/real/testbed.hpp"
 #include "tests/support/says.hpp"
 
 namespace foreduce {
@@ -15,8 +16,6 @@ namespace {
 using namespace test;
 
 namespace fs = std::filesystem;
-
-const std::string kTestbed = std::string(FOREDUCE_SOURCE_FOLDER) + "/tests/testbed/testbed.py";
 
 Result on_testbed(const std::string& options, const std::string& command) {
   return shell(kTestbed + " " + options + " -- " + kProgram + " " + command);

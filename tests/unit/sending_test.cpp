@@ -117,12 +117,12 @@ TEST(Sending, ChannelReadsOneSenderAfterTheOther) {
 }
 
 /// A NIC of this rate, and whether a protocol narrows its channel.
-struct Path {
+struct OverheadCase {
   double nic;
   bool limited;
 };
 
-class MessageOverhead : public testing::TestWithParam<Path> {};
+class MessageOverhead : public testing::TestWithParam<OverheadCase> {};
 
 /// Seconds of a ring of two over 8 bytes, which passes each NIC twice.
 double tiny_ring(const Machine& machine, const std::string& body) {
@@ -146,8 +146,8 @@ TEST_P(MessageOverhead, IsTheSameTimeOnEveryPath) {
 }
 
 INSTANTIATE_TEST_SUITE_P(paths, MessageOverhead,
-                         testing::Values(Path{1e9, false}, Path{1e9, true}, Path{100e9, false},
-                                         Path{100e9, true}),
+                         testing::Values(OverheadCase{1e9, false}, OverheadCase{1e9, true},
+                                         OverheadCase{100e9, false}, OverheadCase{100e9, true}),
                          [](const auto& path) {
                            return std::string(path.param.nic > 50e9 ? "WideNic" : "NarrowNic") +
                                   (path.param.limited ? "NarrowChannel" : "");
