@@ -162,13 +162,17 @@ void name_by_columns(NcclTable& t, const std::optional<Range>& ratio,
   // has a root is left to tell.
   constexpr Range kAny{0, 2};
   nccl_words::TableSigns signs = signs_of(t, ratio.value_or(kAny));
-  const std::vector<std::string> all = nccl_words::collectives_like(signs);
+  std::vector<std::string> all = nccl_words::collectives_like(signs);
+  const bool told_in_place = signs.in_place_checked.has_value();
   signs.in_place_checked.reset();
   const std::vector<std::string> unchecked = nccl_words::collectives_like(signs);
-  t.collective = fmt::format("{}", fmt::join(all.empty() ? unchecked : all, " or "));
+  // Another tool's table of sendrecv may check what is in place.
+  if (all.empty() && std::none_of(unchecked.begin(), unchecked.end(), collective_named))
+    all = unchecked;
+  t.collective = fmt::format("{}", fmt::join(all, " or "));
   if (ratio) t.ratio = 0.5 * (ratio->low + ratio->high);
   constexpr double kOfThree = 4.0 / 3;  // 2(n-1)/n
-  if (t.collective == name_of(Collective::all_reduce) && t.ranks == 0 && ratio &&
+  if (t.collective == name_of(Collective::all_reduce) && !told_in_place && t.ranks == 0 && ratio &&
       ratio->high < kOfThree)
     notes.emplace_back(
         "nothing names the collective: busbw is algbw, as of an all_reduce of 2 ranks, but also of "

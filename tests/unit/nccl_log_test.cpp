@@ -382,22 +382,6 @@ TEST(ParseNcclLog, TellsCollectivesByTheirColumns) {
   EXPECT_EQ(table(1, "none", "0").ranks, 0);  // nothing in its columns says how many
 }
 
-// sendrecv's busbw is its algbw, too. Where the ranks are known, no all-reduce has that.
-TEST(ParseNcclLog, SaysWhereAnAllReduceOfTwoRanksMayBeSendrecv) {
-  const std::string rows = rows_of(1, "sum", "-1", 1, "0");
-  const NcclLog log = parse_nccl_log("x.txt", rows);
-  EXPECT_EQ(log.tables.at(0).collective, "all_reduce");
-  EXPECT_EQ(log.tables.at(0).ranks, 2);
-  ASSERT_FALSE(log.notes.empty());
-  EXPECT_SAYS(log.notes.back(), "but also of sendrecv, which is not judged");
-  std::string ranks;
-  for (int r = 0; r < 16; ++r)
-    ranks += fmt::format("#  Rank {:2} Group  0 Pid {} on host{} device {:2} [0x10] NVIDIA A100\n",
-                         r, 100 + r, r / 8, r % 8);
-  EXPECT_EQ(parse_nccl_log("x.txt", ranks + rows).tables.at(0).collective, "sendrecv");
-  EXPECT_TRUE(parse_nccl_log("x.txt", rows_of(1.875, "sum", "-1")).notes.empty());
-}
-
 /// Without checks nothing tells an all-gather from an alltoall; but how many ranks is told.
 TEST(ParseNcclLog, LeavesOpenWhatUncheckedColumnsDoNotTell) {
   std::string text = rows_of(0.9375, "none", "-1", 16);

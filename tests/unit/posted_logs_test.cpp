@@ -178,6 +178,26 @@ TEST(PostedLog, KnowsSendrecvByItsColumns) {
   EXPECT_EQ(log.tables.at(0).collective, "sendrecv");
 }
 
+// What is checked in place is none of sendrecv's, whose busbw is its algbw, too.
+TEST(PostedLog, SaysWhereAnAllReduceOfTwoRanksMayBeSendrecv) {
+  const auto row = [](const char* wrong, const char* in_place) {
+    return fmt::format(
+        "   134217728      33554432     float     sum      -1   1211.2  110.81  110.81  {}   "
+        "1211.8  "
+        "110.76  110.76  {}\n",
+        wrong, in_place);
+  };
+  const NcclLog unchecked = posted(kPostedHead + row("N/A", "N/A"));
+  EXPECT_EQ(unchecked.tables.at(0).collective, "all_reduce");
+  EXPECT_EQ(unchecked.tables.at(0).ranks, 2);
+  ASSERT_FALSE(unchecked.notes.empty());
+  EXPECT_SAYS(unchecked.notes.back(), "but also of sendrecv, which is not judged");
+  EXPECT_TRUE(posted(kPostedHead + row("0", "0")).notes.empty());
+  EXPECT_EQ(
+      posted(ranks_on_one_host(8, "A100") + kPostedHead + row("0", "0")).tables.at(0).collective,
+      "sendrecv");
+}
+
 TEST(PostedLog, QuotesTheWarningOfARunThatEndedInItsBegin) {
   EXPECT_SAYS(error_of([] {
                 posted(ranks_on_one_host(2, "NVIDIA H100") +
