@@ -1,4 +1,5 @@
-// Trees over many nodes, from those over fewer: beside whole simulations.
+// Trees over many nodes from those over fewer, and long rings from shorter ones: beside whole
+// simulations.
 #include "sim/fewer_nodes.hpp"
 
 #include <gtest/gtest.h>
@@ -61,6 +62,24 @@ TEST_P(TreesOverManyNodes, TakeWhatFewerNodesTellWithinTheirError) {
   EXPECT_NEAR(told.result.loads[0].utilisation / whole.result.loads[0].utilisation, 1,
               2 * told.extrapolation_error);
   EXPECT_EQ(told.result.bottleneck, whole.result.bottleneck);
+}
+
+// A lap of 32 hops takes longer than 96 segments and less than 400: of the first three lengths each
+// takes as long as the one before, and a line through them was four times faster than the links.
+TEST(LongRings, AreNotToldFromLengthsInWhichLinksIdle) {
+  const auto cluster =
+      std::make_shared<const Cluster>(cluster_of(flat_machine({.latency = 1e-3}), 16));
+  const Algorithm& ring = *find_algorithm("ring");
+  const std::size_t count = 400 * 16 * 16384;
+  for (const int segments : {400, 800}) {
+    const Plan plan = with_defaults(ring, {.segments = segments, .channels = 1},
+                                    rank_layout(*cluster), 4.0 * static_cast<double>(count));
+    const Question question{cluster, {&ring, plan, {}, {}, 0, ""}, count, Type::f32};
+    const Outcome told = answer_to(question, LongPipelines::extrapolate),
+                  whole = answer_to(question, LongPipelines::simulate_whole);
+    ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
+    EXPECT_NEAR(told.result.time / whole.result.time, 1, 0.005) << segments;
+  }
 }
 
 std::string name_of(const testing::TestParamInfo<ManyNodesCase>& one) {
