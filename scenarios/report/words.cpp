@@ -157,8 +157,8 @@ namespace {
 struct Around {
   std::string instance;
   double low = 0, high = 0;
-  double compute = 0;      // seconds a sample
   bool estimated = false;  // its computing
+  std::string by;          // what: "60 % of 312 TFLOPS"
 };
 
 /// Instance types whose compute is estimated, and those where it is measured, that change places
@@ -167,18 +167,13 @@ struct Uncertain {
   std::set<std::string> estimated, measured;
 };
 
-/// Types with one GPU share an estimate, whatever it is.
-bool of_one_estimate(const Around& a, const Around& b) {
-  return std::abs(a.compute - b.compute) <= 1e-9 * b.compute;
-}
-
 Uncertain uncertain_order(const std::vector<Around>& all) {
   Uncertain found;
   for (const Around& one : all) {
     if (!one.estimated) continue;
     for (const Around& other : all)
       if (one.low <= other.high && one.high >= other.low && one.instance != other.instance &&
-          !(other.estimated && of_one_estimate(one, other))) {
+          !(other.estimated && one.by == other.by)) {  // types with one GPU err alike
         found.estimated.insert(one.instance);
         (other.estimated ? found.estimated : found.measured).insert(other.instance);
       }
@@ -198,11 +193,9 @@ std::string estimates_line(const Json& points, const View& view) {
     const double low = number_or(p, "step_time_low_s", step) / step,
                  high = number_or(p, "step_time_high_s", step) / step;
     const bool estimated = !p.value("compute_measured", true);
-    const double samples = number_or(p, "batch_per_gpu", 1) * number_or(p, "accumulation", 1),
-                 compute = number_or(p, "compute_time_s", 0) / samples;
-    times.push_back({text_or(p, "instance"), low / rate, high / rate, compute, estimated});
-    if (cost > 0)
-      costs.push_back({text_or(p, "instance"), low * cost, high * cost, compute, estimated});
+    const std::string instance = text_or(p, "instance"), by = text_or(p, "compute_source");
+    times.push_back({instance, low / rate, high / rate, estimated, by});
+    if (cost > 0) costs.push_back({instance, low * cost, high * cost, estimated, by});
   }
   std::string text;
   const auto say = [&](const Uncertain& order, const char* what) {
