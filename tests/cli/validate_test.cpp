@@ -187,8 +187,9 @@ TEST(Validate, DetectsFaultsInLogsOfKnownClusters) {
                                               "TCP at 10 GB/s",   "one size x 3"};
   const Result r = foreduce_says("validate --detection --format json");
   ASSERT_EQ(r.status, 0) << r.out;
+  const json report = json::parse(r.out);
   std::size_t seen = 0;
-  for (const json& row : json::parse(r.out).at("rows")) {
+  for (const json& row : report.at("rows")) {
     const std::string fault = row.at("fault");
     SCOPED_TRACE(fault);
     const int known = row.at("logs_of_known_clusters"),
