@@ -73,7 +73,7 @@ TEST(LongRings, AreNotToldFromLengthsInWhichLinksIdle) {
   const std::size_t count = 400 * 16 * 16384;
   for (const int segments : {400, 800}) {
     const Plan plan = with_defaults(ring, {.segments = segments, .channels = 1},
-                                    rank_layout(*cluster), 4.0 * static_cast<double>(count));
+                                    rank_layout(*cluster), 4 * count);
     const Question question{cluster, {&ring, plan, {}, {}, 0, ""}, count, Type::f32};
     const Outcome told = answer_to(question, LongPipelines::extrapolate),
                   whole = answer_to(question, LongPipelines::simulate_whole);
