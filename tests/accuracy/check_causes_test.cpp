@@ -1,8 +1,6 @@
 // Which cause of a slow log is named, and first: what is broken on purpose, and what the log says.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/checked.hpp"
@@ -185,6 +183,12 @@ TEST(Check, JudgesAForcedRingByNcclsChoice) {
   EXPECT_FALSE(t.normal);
   EXPECT_TRUE(causes_of(t).starts_with("a ring where a tree is faster [the log says so"))
       << causes_of(t);
+}
+
+// Another instance type missed 28 % and led a ring that missed 21.
+TEST(Check, RanksAnotherInstanceTypeThatFitsPoorlyByItsFit) {
+  const std::string causes = causes_of(checked(slower("dlami_p3dn_2n", 1.5), "p3dn.24xlarge"));
+  EXPECT_TRUE(causes.starts_with("a ring where a tree is faster")) << causes;
 }
 
 TEST(Check, NeverBlamesRingAndTreeTogether) {
