@@ -7,8 +7,12 @@
 namespace foreduce {
 namespace {
 
-/// A tree over these nodes has as many levels less as they were halved times.
-int halved(int nodes, int times) { return (nodes + (1 << times) - 1) >> times; }
+/// A tree over these nodes has as many levels less as they were halved times. An even number, of
+/// which half need be simulated where trees have a mirror image.
+int halved(int nodes, int times) {
+  const int left = (nodes + (1 << times) - 1) >> times;
+  return left + left % 2;
+}
 
 }  // namespace
 
@@ -17,8 +21,11 @@ int halvings(const CollectiveCall& call) {
   const int steady = call.algorithm.steady_nodes;
   const bool tells = steady > 0 && call.groups.whole() && !call.beside && cluster.homogeneous() &&
                      cluster.leaves() == 0 && cluster.nodes() == cluster.worker_nodes();
-  // Below four times as many the three smaller clusters would save little.
-  if (!tells || cluster.nodes() <= 4 * steady) return 0;
+  // Below four times as many the three smaller clusters would save little, but of an odd number
+  // all nodes are simulated and not half of them.
+  const bool without_mirror = cluster.nodes() % 2 == 1 && call.algorithm.symmetry &&
+                              call.algorithm.symmetry(call.plan) == Symmetry::mirror;
+  if (!tells || cluster.nodes() <= (without_mirror ? 2 : 4) * steady) return 0;
   int times = 1;
   while (halved(cluster.nodes(), times) > 2 * steady) ++times;
   return times;

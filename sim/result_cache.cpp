@@ -5,9 +5,13 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "input/files.hpp"
 #include "sim/collective_json.hpp"
@@ -60,6 +64,38 @@ void for_each_answer(const fs::path& folder, Visit visit) {
     if (is_answer(*at)) visit(*at);
 }
 
+/// When a build last kept an answer.
+fs::file_time_type last_kept(const fs::path& build) {
+  std::error_code error;
+  fs::file_time_type last = fs::last_write_time(build, error);
+  for (fs::directory_iterator at(build, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    if (const auto kept = at->last_write_time(gone); !gone) last = std::max(last, kept);
+  }
+  return last;
+}
+
+void remove_other_builds(const fs::path& mine) {
+  const auto of_a_build = [&](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return name.size() == mine.filename().string().size() &&
+           name.find_first_not_of("0123456789abcdef") == std::string::npos;
+  };
+  const auto oldest =
+      fs::file_time_type::clock::now() - std::chrono::hours(24) * kDaysOfOtherBuilds;
+  std::vector<fs::path> old;
+  std::error_code error;
+  for (fs::directory_iterator at(mine.parent_path(), error), end; !error && at != end;
+       at.increment(error))
+    if (std::error_code none;
+        at->is_directory(none) && of_a_build(at->path()) && last_kept(at->path()) < oldest)
+      old.push_back(at->path());
+  for (const fs::path& build : old) {
+    clear_cache(build);
+    fs::remove(build, error);  // only when it is empty
+  }
+}
+
 }  // namespace
 
 ResultCache::ResultCache(fs::path folder) {
@@ -90,6 +126,7 @@ void ResultCache::keep(const std::string& question, const CachedAnswer& answer) 
   if (folder_.empty()) return;
   const fs::path file = file_of(question);
   std::error_code error;
+  if (!fs::exists(folder_, error)) remove_other_builds(folder_);
   fs::create_directories(file.parent_path(), error);
   CachedAnswer kept = answer;
   kept.result.traffic.clear();
@@ -121,6 +158,15 @@ CacheContents cache_contents(const fs::path& folder) {
     c.answers_of_this_build += entry.path().string().starts_with(mine);
   });
   return c;
+}
+
+std::string why_nothing_is_kept(const fs::path& folder) {
+  std::error_code error;
+  fs::path there = fs::absolute(folder, error);
+  while (there.has_relative_path() && !fs::exists(there, error)) there = there.parent_path();
+  if (!fs::is_directory(there, error)) return there.string() + " is not a folder";
+  if (::access(there.c_str(), W_OK | X_OK) == 0) return "";
+  return there.string() + ": " + std::generic_category().message(errno);
 }
 
 std::size_t clear_cache(const fs::path& folder) {

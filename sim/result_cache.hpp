@@ -18,7 +18,8 @@ struct CachedAnswer {
 
 /// A folder with a file an answer. Its name holds everything that matters: the question, and which
 /// build of the program answered. Safe under concurrent use: a file appears whole, under its name,
-/// or not at all. A file that cannot be read or written is an answer that is not there.
+/// or not at all. A file that cannot be read or written is an answer that is not there. The first
+/// answer of a build removes those of builds that have kept none for kDaysOfOtherBuilds.
 class ResultCache {
  public:
   /// Below `folder`, which need not exist. Empty: nothing is kept.
@@ -38,6 +39,11 @@ struct CacheContents {
   Bytes bytes;
   std::size_t answers_of_this_build = 0;
 };
+/// How long a build's answers stay that no run adds to: only the same program finds them.
+inline constexpr int kDaysOfOtherBuilds = 30;
+
+/// Why no answer can be kept in a folder, which need not exist; "" where it can.
+std::string why_nothing_is_kept(const std::filesystem::path& folder);
 /// Nothing of a folder that is not there or cannot be read.
 CacheContents cache_contents(const std::filesystem::path& folder);
 /// Removes all answers; nothing else that may be in the folder. Returns how many there were.

@@ -32,6 +32,10 @@ void add_cache(CLI::App& app, Action& action) {
         write_output("", fmt::format("{}: {} answers removed\n", folder.string(), removed));
         return 0;
       }
+      if (const std::string why = why_nothing_is_kept(folder); !why.empty()) {
+        write_output("", fmt::format("nothing is kept: {}\n", why));
+        return 0;
+      }
       const CacheContents c = cache_contents(folder);
       write_output(
           "", fmt::format("{}: {} answers, {}; {} of this build of foreduce\n", folder.string(),

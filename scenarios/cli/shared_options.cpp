@@ -381,6 +381,10 @@ BatchOptions SimulationOptions::batch() const {
   options.warn = [said = std::make_shared<std::set<std::string>>()](const std::string& notice) {
     if (said->insert(notice).second) std::cerr << "warning: " << notice << '\n';
   };
+  // A folder that somebody asked for; a home that cannot be written is none.
+  if (const std::string unkept = why_nothing_is_kept(options.cache);
+      !options.cache.empty() && std::getenv("FOREDUCE_CACHE") && !unkept.empty())
+    options.warn(fmt::format("FOREDUCE_CACHE: no simulation is kept: {}", unkept));
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { signalled = 1; };

@@ -113,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ManyNodesCase{"double-tree", "p5.48xlarge", 1100, 65536},
                     ManyNodesCase{"double-tree", "p5.48xlarge", 2048, 1 << 20},
                     ManyNodesCase{"double-tree", "p4d.24xlarge", 1555, 1 << 22},
+                    ManyNodesCase{"double-tree", "p4d.24xlarge", 777, 1 << 20},
                     ManyNodesCase{"tree", "g5.48xlarge", 1500, 1 << 20},
                     ManyNodesCase{"nvls-tree", "p5.48xlarge", 2100, 1 << 24},
                     ManyNodesCase{"nvls-tree", "p6-b200.48xlarge", 3000, 1 << 28}),
@@ -123,7 +124,11 @@ TEST(FewerNodes, AreNotAskedWhereTheyWouldNotTell) {
     return halvings({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count});
   };
   EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1024, 65536})), 0);
-  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1025, 65536})), 2);
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1026, 65536})), 2);
+  // An odd number has no mirror image, and takes twice as long.
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1023, 65536})), 1);
+  EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 511, 65536})), 0);
+  EXPECT_EQ(times(question_of({"tree", "p5.48xlarge", 1023, 65536})), 0);
   EXPECT_EQ(times(question_of({"nvls-tree", "p5.48xlarge", 2048, 65536})), 0);
   EXPECT_EQ(times(question_of({"ring", "p5.48xlarge", 8192, 65536})), 0);
   EXPECT_EQ(times(question_of({"recursive-doubling", "p5.48xlarge", 8192, 65536})), 0);
@@ -133,8 +138,8 @@ TEST(FewerNodes, HaveHalfTheNodesEach) {
   const Cluster cluster =
       cluster_of(std::make_shared<const Machine>(machine_named("p5.48xlarge")), 10'000);
   const FewerNodes fewer = with_fewer_nodes(cluster, 6);
-  EXPECT_EQ(fewer[0]->nodes(), 157);
-  EXPECT_EQ(fewer[1]->nodes(), 79);
+  EXPECT_EQ(fewer[0]->nodes(), 158);  // even, and not 157
+  EXPECT_EQ(fewer[1]->nodes(), 80);
   EXPECT_EQ(fewer[2]->nodes(), 40);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -57,6 +58,32 @@ TEST(ResultCache, AnswersAgainWithoutSimulating) {
   EXPECT_EQ(ask({}, {}).simulations, 1u);
   EXPECT_EQ(clear_cache(folder.path()), 1u);
   EXPECT_EQ(ask(folder.path(), {}).simulations, 1u);
+}
+
+TEST(ResultCache, FirstAnswerOfABuildRemovesThoseOfBuildsThatNobodyRuns) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const std::string old(40, 'a'), recent(40, 'b');
+  for (const std::string& build : {old, recent, std::string("mine")}) {
+    fs::create_directories(folder.path() / build / "00");
+    folder.write(build + "/00/x.answer", "x");
+  }
+  for (const fs::path& path : {folder.path() / old / "00", folder.path() / old,
+                               folder.path() / recent, folder.path() / "mine"})
+    fs::last_write_time(
+        path, fs::file_time_type::clock::now() - std::chrono::hours(24 * kDaysOfOtherBuilds + 1));
+  ask(folder.path(), {});
+  EXPECT_FALSE(fs::exists(folder.path() / old));
+  EXPECT_TRUE(fs::exists(folder.path() / recent));
+  EXPECT_TRUE(fs::exists(folder.path() / "mine" / "00" / "x.answer"));  // of no build
+  EXPECT_EQ(cache_contents(folder.path()).answers_of_this_build, 1u);
+}
+
+TEST(ResultCache, SaysWhyNothingIsKept) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(why_nothing_is_kept(folder.path() / "new" / "too"), "");
+  const auto file = folder.write("file", "x");
+  EXPECT_EQ(why_nothing_is_kept(file / "below"), file.string() + " is not a folder");
 }
 
 // Every one of these is another question; the last asks the first again.
