@@ -194,9 +194,10 @@ class Children {
   void launch_more() {
     const auto jobs = static_cast<std::size_t>(std::max(1, options_.jobs));
     while (!waiting_.empty() && running_.size() < jobs) {
-      // Fewer towards the end, so that no child has the last of them all.
-      const std::size_t each = std::clamp(waiting_.size() / (4 * jobs), std::size_t{1},
-                                          std::max<std::size_t>(1, options_.tasks_each));
+      // Fewer towards the end, so that no child has the last of them all while others have none.
+      const std::size_t share = jobs == 1 ? waiting_.size() : waiting_.size() / (4 * jobs);
+      const std::size_t each =
+          std::clamp(share, std::size_t{1}, std::max<std::size_t>(1, options_.tasks_each));
       const auto last = waiting_.begin() + static_cast<std::ptrdiff_t>(each);
       std::optional<Child> child = launch(work_, {waiting_.begin(), last});
       if (!child && running_.empty())

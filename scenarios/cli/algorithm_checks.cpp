@@ -105,26 +105,9 @@ std::optional<BrokenRule> other_bits(const CollectiveCall& asked, const Layout& 
 nlohmann::json told(const BrokenRule& rule) {
   return {{"check", static_cast<int>(rule.check)}, {"what", rule.what}};
 }
-
-/// All that needs a child process once: two runs on threads, and a simulation with real bytes.
-nlohmann::json run_both(const CollectiveCall& asked, const Layout& layout, double timeout_s) {
-  const auto on_threads = [&](Data& data) {
-    ThreadOptions options;
-    options.timeout_s = timeout_s;
-    return run_on_threads(asked.algorithm, layout, data.views, Op::sum, asked.plan, options);
-  };
-  Data whole(layout, asked.count, Values::whole), random(layout, asked.count, Values::random);
-  const ThreadRun run = on_threads(whole);
-  if (const auto wrong = wrong_result(asked, layout, whole)) return told(*wrong);
-  if (const auto wrong = wrong_traffic(asked, layout, run.traffic, "on threads"))
-    return told(*wrong);
-  on_threads(random);
-  Data simulated(layout, asked.count, Values::random);
-  const CollectiveResult result = simulate_here(asked, {}, simulated.views);
-  if (const auto wrong = other_bits(asked, layout, simulated, random)) return told(*wrong);
-  if (const auto wrong = wrong_traffic(asked, layout, result.traffic, "in the simulator"))
-    return told(*wrong);
-  return {{"time", result.time.value}};
+BrokenRule heard(const nlohmann::json& told) {
+  return {static_cast<AlgorithmCheck>(told.at("check").get<int>()),
+          told.at("what").get<std::string>()};
 }
 
 SimOptions in_full() {
@@ -133,44 +116,74 @@ SimOptions in_full() {
   return options;
 }
 
-}  // namespace
-
-std::string_view name_of(AlgorithmCheck check) { return kNames[static_cast<std::size_t>(check)]; }
-
-std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
-                                     std::size_t elements, Plan plan, double timeout_s,
-                                     const std::function<void()>& waiting) {
-  const Layout layout = rank_layout(cluster);
-  plan = with_defaults(algorithm, plan, layout, elements * sizeof(float));
-  if (const auto why = unsupported_reason(algorithm, layout, plan))
-    return BrokenRule{AlgorithmCheck::result, *why};
-  const CollectiveCall asked{cluster, algorithm, plan, elements};
-  // Ranks that wait in vain say so themselves; one that never comes back is killed.
-  constexpr double kToSaySo = 2;
-  ChildOptions options;
-  options.most_seconds = 2 * timeout_s + kToSaySo;
-  options.stop = [&] {
-    if (waiting) waiting();
-    return false;
+/// Two runs on threads, a simulation with real bytes, and one without.
+std::optional<BrokenRule> wrong_sums(const CollectiveCall& asked, const Layout& layout,
+                                     double timeout_s) {
+  const auto on_threads = [&](Data& data) {
+    ThreadOptions options;
+    options.timeout_s = timeout_s;
+    return run_on_threads(asked.algorithm, layout, data.views, Op::sum, asked.plan, options);
   };
-  ChildResult child;
-  run_in_children(
-      {[&] { return run_both(asked, layout, timeout_s); }},
-      [&](std::size_t, ChildResult outcome) { child = std::move(outcome); }, options);
-  if (!child.ok) return BrokenRule{AlgorithmCheck::result, child.error};
-  if (child.value.contains("what"))
-    return BrokenRule{static_cast<AlgorithmCheck>(child.value.at("check").get<int>()),
-                      child.value.at("what").get<std::string>()};
+  Data whole(layout, asked.count, Values::whole), random(layout, asked.count, Values::random);
+  const ThreadRun run = on_threads(whole);
+  if (auto wrong = wrong_result(asked, layout, whole)) return wrong;
+  if (auto wrong = wrong_traffic(asked, layout, run.traffic, "on threads")) return wrong;
+  on_threads(random);
+  Data simulated(layout, asked.count, Values::random);
+  const CollectiveResult with_bytes = simulate_here(asked, {}, simulated.views);
+  if (auto wrong = other_bits(asked, layout, simulated, random)) return wrong;
+  if (auto wrong = wrong_traffic(asked, layout, with_bytes.traffic, "in the simulator"))
+    return wrong;
   // Carrying bytes does not change the time.
-  const Seconds with_bytes{child.value.at("time").get<double>()},
-      without = simulate(asked, in_full()).time;
-  if (with_bytes != without)
+  const Seconds without = simulate_here(asked, in_full()).time;
+  if (with_bytes.time != without)
     return BrokenRule{
         AlgorithmCheck::time,
         fmt::format("with real data it takes {} s, without {} s: its schedule depends "
                     "on the data",
-                    with_bytes.value, without.value)};
+                    with_bytes.time.value, without.value)};
   return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(AlgorithmCheck check) { return kNames[static_cast<std::size_t>(check)]; }
+
+std::optional<BrokenCase> check_sums(const Algorithm& algorithm, const Cluster& cluster,
+                                     const std::vector<SumsCase>& cases, double timeout_s,
+                                     const std::function<void(std::size_t)>& waiting) {
+  const Layout layout = rank_layout(cluster);
+  std::vector<std::function<nlohmann::json()>> work;
+  for (const auto& [elements, asked_plan] : cases) {
+    const Plan plan = with_defaults(algorithm, asked_plan, layout, elements * sizeof(float));
+    if (const auto why = unsupported_reason(algorithm, layout, plan))
+      return BrokenCase{work.size(), {AlgorithmCheck::result, *why}};
+    work.emplace_back([&, plan, elements = elements]() -> nlohmann::json {
+      const auto wrong = wrong_sums({cluster, algorithm, plan, elements}, layout, timeout_s);
+      return wrong ? told(*wrong) : nlohmann::json();
+    });
+  }
+  // Ranks that wait in vain say so themselves; one that never comes back is killed.
+  constexpr double kToSaySo = 2;
+  ChildOptions options;
+  options.tasks_each = work.size();
+  options.most_seconds = 2 * timeout_s + kToSaySo;
+  std::size_t done = 0;
+  std::optional<BrokenCase> broken;
+  options.stop = [&] {
+    if (waiting) waiting(done);
+    return broken.has_value();
+  };
+  run_in_children(
+      work,
+      [&](std::size_t number, const ChildResult& child) {
+        ++done;
+        if (broken) return;
+        if (!child.ok) broken = BrokenCase{number, {AlgorithmCheck::result, child.error}};
+        else if (!child.value.is_null()) broken = BrokenCase{number, heard(child.value)};
+      },
+      options);
+  return broken;
 }
 
 std::optional<BrokenRule> check_time(const Algorithm& algorithm, int ranks, std::size_t elements,

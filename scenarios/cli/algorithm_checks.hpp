@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "algorithms/core/registry.hpp"
 #include "topologies/cluster.hpp"
@@ -31,13 +32,24 @@ struct BrokenRule {
   std::string what;
 };
 
-/// Result, traffic and bits of `elements` floats on the cluster. 0 segments or channels in `plan`:
-/// the algorithm's defaults. A run that makes no progress for `timeout_s` is broken. Works in child
-/// processes, so that a crash is an answer as well; the calling process must be single-threaded.
-/// `waiting` is called now and then meanwhile.
-std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
-                                     std::size_t elements, Plan plan, double timeout_s = 20,
-                                     const std::function<void()>& waiting = {});
+/// So many floats in one schedule. 0 segments or channels in `plan`: the algorithm's defaults.
+struct SumsCase {
+  std::size_t elements = 0;
+  Plan plan;
+};
+/// The first of several cases that does not keep its rules.
+struct BrokenCase {
+  std::size_t number = 0;
+  BrokenRule rule;
+};
+
+/// Result, traffic and bits of each case on the cluster, in turn. A run that makes no progress for
+/// `timeout_s` is broken. Works in a child process, so that a crash is an answer as well; the
+/// calling process must be single-threaded. `waiting` is called now and then meanwhile, with the
+/// number of cases that are done.
+std::optional<BrokenCase> check_sums(const Algorithm& algorithm, const Cluster& cluster,
+                                     const std::vector<SumsCase>& cases, double timeout_s = 20,
+                                     const std::function<void(std::size_t done)>& waiting = {});
 
 /// The time of `elements` floats on a flat network of one rank a node, with nothing reduced before
 /// all of a message has arrived. On such a network no time is below collective_bound() either.

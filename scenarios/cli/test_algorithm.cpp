@@ -118,16 +118,18 @@ class Tester {
   }
 
   bool sums(const TestCluster& on, TestedAlgorithm& row) {
+    std::vector<SumsCase> all;
     for (const int segments : a_.segments)
-      for (const std::size_t elements : a_.elements) {
-        cases_.of_row(row.cases++);
-        if (const auto broken = check_sums(algorithm_, *on.cluster, elements, plan(segments),
-                                           a_.timeout, [&] { cases_.of_row(row.cases - 1); })) {
-          fail(row, *broken, case_words(elements, segments));
-          return false;
-        }
-      }
-    return true;
+      for (const std::size_t elements : a_.elements) all.push_back({elements, plan(segments)});
+    const auto broken = check_sums(algorithm_, *on.cluster, all, a_.timeout, [&](std::size_t done) {
+      cases_.of_row(static_cast<int>(done));
+    });
+    row.cases = static_cast<int>(all.size());
+    if (!broken) return true;
+    row.cases = static_cast<int>(broken->number) + 1;
+    const auto& [elements, plan] = all[broken->number];
+    fail(row, broken->rule, case_words(elements, plan.segments));
+    return false;
   }
 
   bool times(int ranks, TestedAlgorithm& row) {

@@ -173,11 +173,11 @@ TEST_P(Faults, EndWithOneMessageAndLeaveTheOldAnswer) {
   // Every one at the beginning, then fewer and fewer.
   const auto sample = [&](const char* kind, int all) {
     int calls = 0;
-    for (int n = 1; calls < 60 && survives(kind, n); ++calls) n += n < all ? 1 : std::max(1, n / 4);
+    for (int n = 1; calls < 60 && survives(kind, n); ++calls) n += n < all ? 1 : std::max(1, n / 2);
     return calls;
   };
   if (written()) {
-    EXPECT_GE(sample("FAIL_IO", 16), 3);  // of standard output see AFullDiskIsAnError
+    EXPECT_GE(sample("FAIL_IO", 8), 3);  // of standard output see AFullDiskIsAnError
   }
   EXPECT_GE(sample("FAIL_ALLOCATION", 6), 10);
 }

@@ -52,11 +52,12 @@ std::string refusal(const std::string& text) {
 
 /// Result, traffic and bits on threads and in the simulator.
 void expect_correct(const Algorithm& algorithm, const Cluster& cluster) {
+  std::vector<SumsCase> cases;
   for (const std::size_t elements : {std::size_t{0}, std::size_t{5}, std::size_t{2003}})
-    for (const int segments : {1, 3}) {
-      const auto broken = check_sums(algorithm, cluster, elements, {.segments = segments});
-      ASSERT_FALSE(broken) << elements << " elements in " << segments << ": " << broken->what;
-    }
+    for (const int segments : {1, 3}) cases.push_back({elements, {.segments = segments}});
+  const auto broken = check_sums(algorithm, cluster, cases);
+  ASSERT_FALSE(broken) << cases[broken->number].elements << " elements in "
+                       << cases[broken->number].plan.segments << ": " << broken->rule.what;
 }
 
 TEST(Schedule, ScratchIsWhereWhatArrivesIsKept) {

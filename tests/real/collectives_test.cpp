@@ -81,14 +81,17 @@ TEST_P(RealCollectives, AreExactWithEveryAlgorithm) {
   const auto [processes, each] = GetParam();
   if (processes > 1) NEEDS_OFI();
   const bool many = processes > 8;  // for few cores: each step waits for all of them in turn
-  for (const std::vector<std::size_t>& counts :
-       {std::vector<std::size_t>{0},
-        many ? std::vector<std::size_t>{1, 5003}
-             : std::vector<std::size_t>{1, 7, 0, 1001, 40'002, 200'003}})
-    EXPECT_EQ(
-        spawn(processes, [&, each = each](
-                             const ProcessPlace& place) { return status_on(place, each, counts); }),
-        0);
+  const auto counts = many ? std::vector<std::size_t>{1, 5003}
+                           : std::vector<std::size_t>{1, 7, 0, 1001, 40'002, 200'003};
+  EXPECT_EQ(
+      spawn(processes,
+            [&, each = each](const ProcessPlace& place) { return status_on(place, each, counts); }),
+      0);
+  if (many) return;
+  // Where no call has any element, nobody has memory for it.
+  EXPECT_EQ(spawn(processes,
+                  [each = each](const ProcessPlace& place) { return status_on(place, each, {0}); }),
+            0);
 }
 INSTANTIATE_TEST_SUITE_P(
     On, RealCollectives,

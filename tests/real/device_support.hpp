@@ -24,20 +24,23 @@ inline constexpr Op kOps[] = {Op::sum, Op::min, Op::max};
 
 /// Numbers whose sum depends on the order of reducing.
 inline std::vector<std::byte> numbers(std::size_t count, Type type, unsigned seed) {
-  std::mt19937 random(seed);
+  std::minstd_rand random(seed + 1);
   std::vector<std::byte> data(count * size_of(type));
   for (std::size_t i = 0; i < count; ++i) {
-    const double value = std::normal_distribution<double>(0, 100)(random);
-    const auto f = static_cast<float>(value);
+    const auto any = static_cast<std::uint32_t>(random());  // 31 bits
+    // Of both signs, from 2^-8 to 2^8 and of any mantissa, so that most sums are rounded.
+    const auto f = static_cast<float>(
+        std::ldexp(static_cast<int>(any & 0xffffff) - 0x800000, static_cast<int>(any >> 27) - 31));
+    const double value = f * (1 + 1e-9 * any);
     std::uint32_t bits = 0;
     std::memcpy(&bits, &f, sizeof bits);
     std::byte* to = data.data() + i * size_of(type);
     if (type == Type::f64) std::memcpy(to, &value, 8);
     if (type == Type::f32) std::memcpy(to, &f, 4);
     if (type == Type::i32) std::memcpy(to, &bits, 4);
+    // Any finite f16.
     const auto half = static_cast<std::uint16_t>(
-        type == Type::bf16 ? bits >> 16
-                           : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
+        type == Type::bf16 ? bits >> 16 : (any & 0x7fff) % 0x7c00 | (any >> 15 & 0x8000));
     if (size_of(type) == 2) std::memcpy(to, &half, 2);
   }
   return data;
@@ -97,15 +100,22 @@ inline std::string failure_of(const std::function<void()>& run) {
 
 using DeviceOf = std::unique_ptr<RankDevice> (*)(int rank);
 
+/// One collective of a run.
+struct DeviceTrial {
+  const Algorithm* algorithm = nullptr;
+  std::size_t count = 0;
+  Type type = Type::f32;
+};
+
 /// One process of a run over loopback TCP whose workers have devices. Returns how many elements
 /// have a wrong sum.
-inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm,
-                         std::size_t count, Type type, const OfiOptions& network, DeviceOf device,
-                         const std::string& path) {
+inline double wrong_here(const ProcessPlace& place, int each, const std::vector<DeviceTrial>& asked,
+                         const OfiOptions& network, DeviceOf device, const std::string& path) {
   SessionOptions options;
   options.network = network;
   options.ranks_per_process = each;
-  options.servers_per_process = algorithm.uses_servers ? 1 : 0;
+  for (const DeviceTrial& t : asked)
+    if (t.algorithm->uses_servers) options.servers_per_process = 1;
   std::vector<int> numbers, due;
   options.device = [&](int rank, int local_rank) {
     numbers.push_back(local_rank);
@@ -114,32 +124,37 @@ inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& a
   Session session(place, options);
   for (int i = 0; i < each; ++i) due.push_back(place.process * each + i);
   EXPECT_EQ(numbers, due);  // all processes share the devices of this machine
-  const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
-  const Trial trial{
-      .name = "",
-      .algorithm = &algorithm,
-      .plan = with_defaults(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout,
-                            count * size_of(type)),
-      .count = count,
-      .type = type};
-  const TrialResult result =
-      measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
+  std::vector<Trial> trials;
+  for (const auto& [algorithm, count, type] : asked) {
+    const Layout& layout = algorithm->uses_servers ? session.everyone() : session.workers();
+    const Plan plan = with_defaults(*algorithm, {.segments = 2, .channels = 1, .inner = "ring"},
+                                    layout, count * size_of(type));
+    trials.push_back({identifier(*algorithm), algorithm, nullptr, plan, count, type});
+  }
+  double wrong = 0;
+  for (const TrialResult& r :
+       measure(session, trials, {.warmup = 1, .iterations = 2, .check = true})) {
+    const double here = r.in_place.wrong + r.out_of_place.wrong;
+    if (here != 0)
+      std::fprintf(stderr, "%s: %g of %zu elements are wrong\n", r.trial.name.c_str(), here,
+                   r.trial.count);
+    wrong += here;
+  }
   EXPECT_EQ(session.to_network(),
             network.devices != DeviceKind::system ? "through the host" : path);
   session.leave();
-  return result.in_place.wrong + result.out_of_place.wrong;
+  return wrong;
 }
 
 /// The worst status of so many processes: 0 if all sums are right and all devices are idle at the
 /// end, 4 after an exception. `path` is what Session::to_network() must return if the network uses
 /// device memory.
-inline int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count,
-                     Type type, const OfiOptions& network, DeviceOf device,
+inline int status_of(int processes, int each, const std::vector<DeviceTrial>& trials,
+                     const OfiOptions& network, DeviceOf device,
                      const std::string& path = "FI_HMEM") {
   return spawn(processes, [&](const ProcessPlace& place) {
     try {
-      const double wrong = wrong_here(place, each, algorithm, count, type, network, device, path);
-      if (wrong > 0) std::fprintf(stderr, "%g elements are wrong\n", wrong);
+      const double wrong = wrong_here(place, each, trials, network, device, path);
       return wrong == 0 && !testing::Test::HasFailure() ? 0 : 3;
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());

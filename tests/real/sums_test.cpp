@@ -26,9 +26,9 @@ std::string all_algorithms() {
 
 TEST(RealOfi, EveryAlgorithmSumsExactlyBetweenProcesses) {
   NEEDS_OFI();
-  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32})
+  for (const int ranks : {1, 2, 3, 8})  // RealCollectives tries others
     expect_exact("--transport ofi --ranks " + std::to_string(ranks) + " --algorithm " +
-                 all_algorithms() + " --sizes '4 B,20 KiB" + (ranks <= 8 ? ",600 KiB'" : "'"));
+                 all_algorithms() + " --sizes '4 B,20 KiB,600 KiB'");
 }
 TEST(RealOfi, NodesOfThreadsSumExactly) {
   NEEDS_OFI();

@@ -13,10 +13,14 @@ namespace {
 
 using namespace test;
 
-void expect_correct(const Algorithm& algorithm, const Cluster& cluster, std::size_t elements,
-                    const Plan& plan) {
-  const auto broken = check_sums(algorithm, cluster, elements, plan);
-  ASSERT_FALSE(broken) << name_of(broken->check) << ": " << broken->what;
+void expect_correct(const Algorithm& algorithm, const Cluster& cluster,
+                    const std::vector<SumsCase>& cases) {
+  const auto broken = check_sums(algorithm, cluster, cases);
+  if (!broken) return;
+  const auto& [elements, plan] = cases[broken->number];
+  ADD_FAILURE() << elements << " elements in " << plan.segments << " segments, the last "
+                << plan.last << ", " << plan.together
+                << " together: " << name_of(broken->rule.check) << ": " << broken->rule.what;
 }
 
 // ------------------------------------------------------------------ every algorithm
@@ -67,23 +71,24 @@ TEST_P(EveryAlgorithm, SumsExactlyOnBothBackends) {
   // ranks, and a prime number.
   const std::vector<int> counts =
       ranks > 16 ? std::vector{0, 7, 2003} : std::vector{0, 1, 7, 1000, 5040, 2003};
-  for (const auto& [name, cluster] : clusters_of(ranks, *algorithm))
-    for (const int elements : counts)
-      for (const int segments : {1, 3}) {
-        SCOPED_TRACE(testing::Message()
-                     << name << ", " << elements << " elements, " << segments << " segments");
-        expect_correct(*algorithm, cluster, static_cast<std::size_t>(elements),
-                       {.segments = segments, .channels = 0});
-        if (HasFatalFailure()) return;
-        if (segments > 1 && elements == 2003)
-          expect_correct(*algorithm, cluster, static_cast<std::size_t>(elements),
-                         {.segments = segments, .channels = 0, .last = Segments::kFull / 3});
-        if (HasFatalFailure()) return;
-        if (algorithm->name != "ring" || segments == 1) continue;
-        expect_correct(*algorithm, cluster, static_cast<std::size_t>(elements),
-                       {.segments = segments, .channels = 0, .together = 2});
-        if (HasFatalFailure()) return;
+  std::vector<SumsCase> cases;
+  for (const int count : counts)
+    for (const int segments : {1, 3}) {
+      const auto elements = static_cast<std::size_t>(count);
+      const Plan plan{.segments = segments, .channels = 0};
+      cases.push_back({elements, plan});
+      if (segments > 1 && elements == 2003) {
+        cases.push_back({elements, plan});
+        cases.back().plan.last = Segments::kFull / 3;
       }
+      if (algorithm->name != "ring" || segments == 1) continue;
+      cases.push_back({elements, plan});
+      cases.back().plan.together = 2;
+    }
+  for (const auto& [name, cluster] : clusters_of(ranks, *algorithm)) {
+    SCOPED_TRACE(name);
+    expect_correct(*algorithm, cluster, cases);
+  }
 }
 
 std::string case_name(const testing::TestParamInfo<EveryAlgorithm::ParamType>& of) {
@@ -107,7 +112,7 @@ TEST_P(HierarchicalOf, IsExactWithEveryInnerAlgorithm) {
     SCOPED_TRACE(inner->name);
     const Plan plan{.segments = 3, .channels = 1, .inner = std::string(inner->name)};
     if (unsupported_reason(algorithm, rank_layout(cluster), plan)) continue;
-    expect_correct(algorithm, cluster, 1000, plan);
+    expect_correct(algorithm, cluster, {{1000, plan}});
     ++tried;
   }
   EXPECT_GT(tried, 3);
@@ -123,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Correctness, HierarchicalOf,
 constexpr std::size_t kElements = 5040;
 
 void expect_servers_correct(const Cluster& cluster) {
-  expect_correct(*find_algorithm("reduction-server"), cluster, kElements, {.segments = 2});
+  expect_correct(*find_algorithm("reduction-server"), cluster, {{kElements, {.segments = 2}}});
 }
 
 TEST(ReductionServer, SumsExactlyOnInstancesOfItsOwn) {

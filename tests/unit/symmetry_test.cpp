@@ -8,6 +8,8 @@
 #include <set>
 
 #include "models/profile.hpp"
+#include "sim/child_process.hpp"
+#include "sim/collective_json.hpp"
 #include "tests/support/simulation.hpp"
 
 namespace foreduce {
@@ -36,8 +38,8 @@ struct Shape {
   int last = Segments::kFull;  // of the last segment
 };
 
-/// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
-bool reduces_exactly(const Algorithm& algorithm, const Shape& c) {
+/// What a child process simulates: by symmetry, and if that reduces the case, in full.
+nlohmann::json simulate_both(const Algorithm& algorithm, const Shape& c) {
   const Cluster cluster =
       cluster_of(machine_of(c.machine), c.nodes, servers_for(algorithm),
                  {.nodes_per_leaf = c.nodes_per_leaf,
@@ -47,25 +49,45 @@ bool reduces_exactly(const Algorithm& algorithm, const Shape& c) {
   const Plan plan = with_defaults(
       algorithm, {.segments = c.segments, .channels = 0, .inner = "ring", .last = c.last}, layout,
       1);
-  if (unsupported_reason(algorithm, layout, plan)) return false;
-  const std::size_t count = even_count(layout, plan, c.elements);
-  const CollectiveResult reduced = simulate({cluster, algorithm, plan, count}, by_symmetry());
-  if (!reduced.symmetric) return false;
-  SCOPED_TRACE(testing::Message() << algorithm.name << " on " << c.nodes << " x " << c.machine
-                                  << ", " << c.nodes_per_leaf << " per leaf, " << count
-                                  << " elements in " << c.segments);
-  const CollectiveResult full = simulate({cluster, algorithm, plan, count}, in_full());
-  expect_same_result(reduced, full, 1e-9);
-  EXPECT_EQ(full.messages % reduced.messages, 0u);
-  EXPECT_GT(full.messages, reduced.messages);
-  return true;
+  if (unsupported_reason(algorithm, layout, plan)) return nullptr;
+  const CollectiveCall asked{cluster, algorithm, plan, even_count(layout, plan, c.elements)};
+  const CollectiveResult reduced = simulate_here(asked, by_symmetry());
+  if (!reduced.symmetric) return nullptr;
+  return {to_json(reduced), to_json(simulate_here(asked, in_full()))};
+}
+
+/// Of each shape, whether symmetry reduces it; if so, its result must be that of a full simulation.
+std::vector<bool> reduce_exactly(const Algorithm& algorithm, const std::vector<Shape>& shapes) {
+  std::vector<std::function<nlohmann::json()>> work;
+  for (const Shape& c : shapes) work.emplace_back([&] { return simulate_both(algorithm, c); });
+  ChildOptions options;
+  options.tasks_each = work.size();
+  std::vector<bool> reduces(shapes.size());
+  run_in_children(
+      work,
+      [&](std::size_t i, const ChildResult& child) {
+        const Shape& c = shapes[i];
+        SCOPED_TRACE(testing::Message() << algorithm.name << " on " << c.nodes << " x " << c.machine
+                                        << ", " << c.nodes_per_leaf << " per leaf, " << c.elements
+                                        << " elements in " << c.segments);
+        ASSERT_TRUE(child.ok) << child.error;
+        if (child.value.is_null()) return;
+        const CollectiveResult reduced = collective_from_json(child.value.at(0)),
+                               full = collective_from_json(child.value.at(1));
+        expect_same_result(reduced, full, 1e-9);
+        EXPECT_EQ(full.messages % reduced.messages, 0u);
+        EXPECT_GT(full.messages, reduced.messages);
+        reduces[i] = true;
+      },
+      options);
+  return reduces;
 }
 
 class SymmetryOf : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
   const Algorithm& algorithm = *GetParam();
-  int reduced = 0, below_leaves = 0;
+  std::vector<Shape> shapes;
   for (const char* machine : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge",
                               "g5.12xlarge", "p3.16xlarge"}) {
     // A full simulation of 64 GPUs takes a second: of one of the machines that have eight.
@@ -73,16 +95,18 @@ TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
     for (const int nodes : all ? std::vector{1, 2, 3, 4, 8} : std::vector{1, 2, 3, 4})
       for (const int segments : {1, 3})
         for (const double elements : {12e3, 1200e3}) {
-          reduced += reduces_exactly(algorithm, {machine, nodes, 0, segments, elements});
+          shapes.push_back({machine, nodes, 0, segments, elements});
           if (segments > 1)
-            reduced += reduces_exactly(
-                algorithm, {machine, nodes, 0, segments, elements, false, Segments::kFull / 4});
+            shapes.push_back({machine, nodes, 0, segments, elements, false, Segments::kFull / 4});
           if (segments == 1)
             for (const bool dealt_out : {false, true})
-              below_leaves +=
-                  reduces_exactly(algorithm, {machine, nodes, 2, segments, elements, dealt_out});
+              shapes.push_back({machine, nodes, 2, segments, elements, dealt_out});
         }
   }
+  int reduced = 0, below_leaves = 0;
+  const std::vector<bool> reduces = reduce_exactly(algorithm, shapes);
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    if (reduces[i]) ++(shapes[i].nodes_per_leaf > 0 ? below_leaves : reduced);
   if (algorithm.symmetry && !algorithm.takes_inner) {
     EXPECT_GT(below_leaves, algorithm.name == "nvls" ? -1 : 5);
   }
