@@ -104,8 +104,11 @@ class SchemaFields {
     if (limits.most < 1e300) schema["maximum"] = limits.most;
     const bool part = kind == NumberKind::real && limits.most <= 1;
     if (!part && !limits.unit && !limits.ratio) return schema;
-    const std::string suffix = limits.unit ? limits.unit : limits.ratio ? ":1" : "%";
-    const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.]* *(" + suffix + ")$"}};
+    const std::string text_of =
+        limits.unit ? "^[0-9][0-9.,]* *(thousand|million|billion|trillion|[kMBT])? *(" +
+                          std::string(limits.unit) + ")?$"
+                    : std::string("^[0-9][0-9.]* *(") + (limits.ratio ? ":1" : "%") + ")$";
+    const Json text = {{"type", "string"}, {"pattern", text_of}};
     return {{"anyOf", Json::array({schema, text})}};
   }
   static Json word() { return {{"type", "string"}}; }

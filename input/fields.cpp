@@ -135,10 +135,18 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
   if (limits.ratio && text.ends_with(":1")) text.resize(text.size() - 2);
   const bool percent = text.size() > 1 && text.ends_with('%');
   std::string why;
-  if (!parse_number(
-          percent ? text.substr(0, text.find_last_not_of(' ', text.size() - 2) + 1) : text, into,
-          why)) {
+  // What has a unit may be a large number, as people write them: "110 thousand tokens/s".
+  const bool read =
+      limits.unit
+          ? parse_quantity(text, UnitsOf<Count>::table, UnitsOf<Count>::kind, into, why)
+          : parse_number(
+                percent ? text.substr(0, text.find_last_not_of(' ', text.size() - 2) + 1) : text,
+                into, why);
+  if (!read) {
     into = 0;
+    if (limits.unit)
+      why = fmt::format("'{}' is not a number of {}, such as 15 or 110 thousand {}", node.text,
+                        limits.unit, limits.unit);
     file_.problem(node.mark, path, why);
     return;
   }

@@ -28,7 +28,7 @@ inline std::vector<std::byte> numbers(std::size_t count, Type type, unsigned see
   std::vector<std::byte> data(count * size_of(type));
   for (std::size_t i = 0; i < count; ++i) {
     const auto any = static_cast<std::uint32_t>(random());  // 31 bits
-    // Of both signs, from 2^-8 to 2^8 and of any mantissa, so that most sums are rounded.
+    // Of both signs, any mantissa and sixteen exponents, so that most sums are rounded.
     const auto f = static_cast<float>(
         std::ldexp(static_cast<int>(any & 0xffffff) - 0x800000, static_cast<int>(any >> 27) - 31));
     const double value = f * (1 + 1e-9 * any);

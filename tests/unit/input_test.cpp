@@ -220,7 +220,12 @@ goal: { samples: 1M, deadline: 2 days, budget: $500 }
   EXPECT_EQ(s.goal->deadline->value, 2 * 86400);
   EXPECT_EQ(s.goal->budget->value, 500);
   EXPECT_SAYS(error_in(with("batch_per_gpu: 8", "batch_per_gpu: 8, samples_per_s: 15 images/s")),
-              "'15 images/s' is not a number");
+              "'15 images/s' is not a number of samples/s, such as 15 or 110 thousand samples/s");
+  for (const char* rate : {"1.5 thousand samples/s", "1.5k", "\"1,500 samples/s\"", "1.5e3"}) {
+    const std::string text =
+        with("batch_per_gpu: 8", std::string("batch_per_gpu: 8, samples_per_s: ") + rate);
+    EXPECT_EQ(*parse_scenario("s.yaml", text).workload->samples_per_s, 1500) << rate;
+  }
 }
 
 // The collective was an all-reduce then, which Bruck's algorithm has none of.
