@@ -37,16 +37,19 @@ struct Child {
   Clock::time_point begun;  // the task at hand
 };
 
+constexpr const char* kUnreadable = "an answer that cannot be read";
+
 /// Before each answer: its bytes.
 using Length = std::uint64_t;
 
-void write_all(int fd, const std::vector<std::uint8_t>& bytes) {
+bool write_all(int fd, const std::vector<std::uint8_t>& bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t n = ::write(fd, bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
+    if (n <= 0) return false;
     at += static_cast<std::size_t>(n);
   }
+  return true;
 }
 
 /// The most memory that this process has had since the last call.
@@ -85,8 +88,8 @@ std::uint64_t peak_memory() {
     const Length length = bytes.size();
     std::vector<std::uint8_t> head(sizeof length);
     std::memcpy(head.data(), &length, sizeof length);
-    write_all(pipe, head);
-    write_all(pipe, bytes);
+    // After half an answer the next one could not be told from the rest of it.
+    if (!write_all(pipe, head) || !write_all(pipe, bytes)) ::_exit(1);
   }
   ::_exit(0);  // no destructors: the engine's are the parent's business no more
 }
@@ -132,7 +135,9 @@ std::optional<ChildResult> take_answer(Child& child) {
   out.wall_seconds = seconds_since(child.begun);
   child.begun = Clock::now();
   if (answer.is_discarded() || !answer.is_object()) {
-    out.error = "an answer that cannot be read";
+    out.error = kUnreadable;
+    child.failed = true;
+    ::kill(child.pid, SIGKILL);
     return out;
   }
   out.peak_rss_bytes = answer["peak_rss"].get<std::uint64_t>();
@@ -217,27 +222,30 @@ class Children {
       Child& child = running_[i];
       if (ready[i].revents == 0) {
         if (options_.most_seconds > 0 && seconds_since(child.begun) > options_.most_seconds)
-          too_long(i);
+          kill_for(i, fmt::format("not done after {} s", options_.most_seconds));
         continue;
       }
       std::uint8_t buffer[65536];
       const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
       if (n > 0) {
         child.received.insert(child.received.end(), buffer, buffer + n);
-        while (auto answer = child.tasks.empty() ? std::nullopt : take_answer(child)) {
+        while (auto answer =
+                   child.tasks.empty() || child.failed ? std::nullopt : take_answer(child)) {
           const std::size_t task = child.tasks.front();
           child.tasks.pop_front();
           finished_(task, std::move(*answer));
         }
-      } else if (n == 0 || errno != EINTR) {
+      } else if (n == 0) {
         ended(i);
+      } else if (errno != EINTR) {
+        kill_for(i, kUnreadable);
       }
     }
   }
 
-  void too_long(std::size_t i) {
+  void kill_for(std::size_t i, const std::string& why) {
     ::kill(running_[i].pid, SIGKILL);
-    ended(i, fmt::format("not done after {} s", options_.most_seconds));
+    ended(i, why);
   }
 
   /// The task at hand has no answer, because of `why` or as its child ended; what it has not begun
