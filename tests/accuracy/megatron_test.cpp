@@ -63,7 +63,10 @@ MegatronRow predicted_row(const Csv::Row& row, const std::string& framework) {
   if (context > 1)
     keys += fmt::format(", context_parallel: {}, context_communication: ring", context);
   const std::string text = fmt::format(
-      "name: {}\nworkload: {{ {} }}\ncluster: {{ instance: {}, nodes: {}, gpus_per_node: {} }}\n",
+      R"(name: {}
+workload: {{ {} }}
+cluster: {{ instance: {}, nodes: {}, gpus_per_node: {} }}
+)",
       c[4], keys, machine.file, std::max(1, gpus / machine.gpus), std::min(gpus, machine.gpus));
   SweepOptions options;
   options.all_failed = AllFailed::is_answer;

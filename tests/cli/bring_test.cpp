@@ -26,9 +26,11 @@ TEST(WorkloadCommand, WritesAFileThatPredictsAsTheWorkloadThatShips) {
   const auto step_of = [&](const std::string& model) {
     const auto scenario =
         folder.write("s.yaml", "workload: { model: " + model +
-                                   ", batch_per_gpu: 1, precision: bf16, sharding: fsdp }\n"
-                                   "cluster: { instance: p5.48xlarge, nodes: 2 }\n"
-                                   "allreduce: { algorithm: ring }\nname: x\n");
+                                   R"(, batch_per_gpu: 1, precision: bf16, sharding: fsdp }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+name: x
+)");
     return json_of("predict " + scenario.string())["points"][0].value("step_time_s", -1.0);
   };
   EXPECT_GT(step_of("./own.yaml"), 0);
@@ -68,12 +70,18 @@ TEST(WorkloadCommand, RefusesWhatItDoesNotKnow) {
 TEST(WorkloadCommand, NamesTheLineOfATensorInTheFile) {
   const TemporaryFolder folder;
   folder.write("own.yaml",
-               "workload: own\nvariants: [{ sample: x, train_gflop: 1 }]\ntensors: |\n"
-               "  a,10,10\n  b,-1,10\n");
+               R"(workload: own
+variants: [{ sample: x, train_gflop: 1 }]
+tensors: |
+  a,10,10
+  b,-1,10
+)");
   const auto scenario = folder.write("s.yaml",
-                                     "name: x\nworkload: { model: ./own.yaml, batch_per_gpu: 1 }\n"
-                                     "cluster: { instance: p4d.24xlarge, nodes: 1 }\n"
-                                     "allreduce: { algorithm: ring }\n");
+                                     R"(name: x
+workload: { model: ./own.yaml, batch_per_gpu: 1 }
+cluster: { instance: p4d.24xlarge, nodes: 1 }
+allreduce: { algorithm: ring }
+)");
   const Result r = foreduce_says("predict " + scenario.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "own.yaml:5:1: error: a tensor has at least one element");
@@ -116,10 +124,11 @@ TEST(TraceCommand, WritesAWorkloadThatPredicts) {
   EXPECT_SAYS(r.out, "NVIDIA A100-PG509-200, rank 0 of 2");
   EXPECT_SAYS(r.out, "overlap with computation, 15.61 %.");
   const auto scenario = folder.write("s.yaml",
-                                     "name: x\nworkload: { model: ./own.yaml, precision: fp32, "
-                                     "batch_per_gpu: 32 }\n"
-                                     "cluster: { instance: p4d.24xlarge, nodes: 1 }\n"
-                                     "allreduce: { algorithm: ring }\n");
+                                     R"(name: x
+workload: { model: ./own.yaml, precision: fp32, batch_per_gpu: 32 }
+cluster: { instance: p4d.24xlarge, nodes: 1 }
+allreduce: { algorithm: ring }
+)");
   const auto point = json_of("predict " + scenario.string()).at("points")[0];
   // The traced step without communication: forward, backward and optimizer.
   EXPECT_NEAR(point.at("compute_time_s").get<double>(), 0.1969, 0.001);

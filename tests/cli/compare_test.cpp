@@ -225,10 +225,13 @@ TEST(Compare, TakesUnequalPartsOfEqualNodes) {
     return json_of("compare " +
                    folder
                        .write("s.yaml",
-                              "name: uneven\nallreduce: { algorithm: [ring, nccl] }\n"
-                              "messages: { sizes: 64 MiB }\ncluster:\n  mixed:\n"
-                              "    - { instance: p3.16xlarge, nodes: 1 }\n    - { instance: "
-                              "p3.16xlarge, nodes: 1" +
+                              R"(name: uneven
+allreduce: { algorithm: [ring, nccl] }
+messages: { sizes: 64 MiB }
+cluster:
+  mixed:
+    - { instance: p3.16xlarge, nodes: 1 }
+    - { instance: p3.16xlarge, nodes: 1)" +
                                   second + " }\n")
                        .string() +
                    " --check")["points"];
@@ -310,9 +313,10 @@ TEST(Compare, AddsWhatTheCallerTakes) {
   EXPECT_SAYS(foreduce_says(asked + " --timed-by torch").out, "Called from torch, which adds 19.5");
   const TemporaryFolder folder;
   const std::string scenario =
-      "name: n\ncluster: { instance: p5.48xlarge, nodes: 1 }\n"
-      "allreduce: { algorithm: nccl }\n"
-      "messages: { sizes: 64 KiB, timed_by: ";
+      R"(name: n
+cluster: { instance: p5.48xlarge, nodes: 1 }
+allreduce: { algorithm: nccl }
+messages: { sizes: 64 KiB, timed_by: )";
   const auto good = folder.write("good.yaml", scenario + "torch }\n"),
              bad = folder.write("bad.yaml", scenario + "torhc }\n");
   EXPECT_EQ(json_of("compare " + good.string())["points"][0]["time_us"],

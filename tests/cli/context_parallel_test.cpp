@@ -15,7 +15,10 @@ using namespace test;
 /// Llama-3 8B on two nodes of p5.
 std::string long_scenario(const std::string& keys) {
   return "name: x\nworkload: { model: llama3-8b, precision: bf16, batch_per_gpu: 1, " + keys +
-         " }\ncluster: { instance: p5.48xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
+         R"( }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+allreduce: { algorithm: nccl }
+)";
 }
 nlohmann::json long_points(const std::string& keys) {
   const TemporaryFolder folder;
@@ -117,8 +120,11 @@ TEST(ContextParallel, IsRefusedWhereASequenceCannotBeShared) {
          "its tensors name no blocks that tensor_parallel, context_parallel or pipeline"}}) {
     const TemporaryFolder folder;
     folder.write("equal.yaml",
-                 "workload: equal\nparameters: 1 B\nblocks: 10\n"
-                 "variants: [{ sample: 1024 tokens, flops: 7 TFLOP }]\n");
+                 R"(workload: equal
+parameters: 1 B
+blocks: 10
+variants: [{ sample: 1024 tokens, flops: 7 TFLOP }]
+)");
     text = long_scenario("context_parallel: 2");
     text.replace(text.find("llama3-8b"), 9, model);
     const Result r = foreduce_says("predict " + folder.write("s.yaml", text).string());

@@ -113,9 +113,10 @@ TEST(Explain, ChangesAreOfOneThing) {
   const TemporaryFolder folder;
   const auto asked = [&](const std::string& name, const std::string& allreduce) {
     const std::string text =
-        "name: x\ncluster: { instance: p4d.24xlarge, nodes: 4,\n"
-        "  fabric: { nodes_per_leaf: 2, oversubscription: 4, placement: spread } }\n"
-        "allreduce: { " +
+        R"(name: x
+cluster: { instance: p4d.24xlarge, nodes: 4,
+  fabric: { nodes_per_leaf: 2, oversubscription: 4, placement: spread } }
+allreduce: { )" +
         allreduce + " }\nmessages: { sizes: 8 MiB }\n";
     return folder.write(name + ".yaml", text).string();
   };

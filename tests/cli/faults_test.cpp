@@ -49,11 +49,16 @@ class Faults : public testing::TestWithParam<Command> {
  protected:
   void SetUp() override {
     folder_.write("cluster.yaml",
-                  "name: x\ncluster: { instance: ./two.yaml, nodes: 2 }\n"
-                  "allreduce: { algorithm: ring }\nmessages: { sizes: 64 KiB }\n");
+                  R"(name: x
+cluster: { instance: ./two.yaml, nodes: 2 }
+allreduce: { algorithm: ring }
+messages: { sizes: 64 KiB }
+)");
     folder_.write("two.yaml",
-                  "instance: f\ngpu: { model: mine, count: 1, reduce_bandwidth: 9 GB/s }\n"
-                  "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n");
+                  R"(instance: f
+gpu: { model: mine, count: 1, reduce_bandwidth: 9 GB/s }
+nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }
+)");
     folder_.write("runs.json",
                   R"({"kind":"run","layout":{"ranks":2},"rows":[{"algorithm":"ring",)"
                   R"("dtype":"f32","count":1024,"segments":1,"in_place":{"median_s":0.001}}]})");

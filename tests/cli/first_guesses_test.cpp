@@ -77,14 +77,16 @@ TEST(FirstGuesses, OtherProgramsWordsNameOurs) {
     EXPECT_EQ(r.status, 2);
     EXPECT_SAYS(r.out, ours);
   }
-  EXPECT_SAYS(foreduce_says("predict " + folder
-                                             .write("b.yaml",
-                                                    "workload: { model: resnet50, batch_per_gpu: 1 "
-                                                    "}\ncluster: { instance: p5.48xlarge, nodes: 2 "
-                                                    "}\nallreduce: { bucket_cap_mb: 25 }\n")
-                                             .string())
-                  .out,
-              "did you mean 'bucket'?");
+  EXPECT_SAYS(
+      foreduce_says("predict " + folder
+                                     .write("b.yaml",
+                                            R"(workload: { model: resnet50, batch_per_gpu: 1 }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+allreduce: { bucket_cap_mb: 25 }
+)")
+                                     .string())
+          .out,
+      "did you mean 'bucket'?");
 }
 
 TEST(FirstGuesses, FilesOfOtherKindsAreNamed) {
@@ -145,9 +147,10 @@ TEST(Cheapest, NamesWhatIsCheaperByLessThanOnePercent) {
   const std::string file =
       folder
           .write("s.yaml",
-                 "workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 8 }\ncluster: { "
-                 "instance: p4d.24xlarge, nodes: [1, 2] }\nallreduce: { algorithm: [nccl, best] "
-                 "}\n")
+                 R"(workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 8 }
+cluster: { instance: p4d.24xlarge, nodes: [1, 2] }
+allreduce: { algorithm: [nccl, best] }
+)")
           .string();
   const std::string text = foreduce_says("predict " + file).out;
   double least = HUGE_VAL;

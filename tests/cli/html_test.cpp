@@ -224,12 +224,13 @@ TEST(Html, NoWordOfTheUserBecomesMarkup) {
   const TemporaryFolder folder;
   const std::string evil =
       "</title></script><script>alert(1)</script><img src=x onerror='alert(2)'> & \\\" ]]>";
-  const fs::path scenario =
-      folder.write("a<b>&\".yaml", "name: \"" + evil +
-                                       "\"\n# <!-- <script> \n"
-                                       "workload: { model: resnet50, batch_per_gpu: 64 }\n"
-                                       "cluster: { instance: p3.2xlarge, nodes: [1, 2] }\n"
-                                       "allreduce: { algorithm: ring }\n");
+  const fs::path scenario = folder.write("a<b>&\".yaml", "name: \"" + evil +
+                                                             R"("
+# <!-- <script>
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: p3.2xlarge, nodes: [1, 2] }
+allreduce: { algorithm: ring }
+)");
   const fs::path html = folder.path() / "a.html";
   const Result r = foreduce_says("predict '" + scenario.string() + "' --html " + html.string());
   ASSERT_EQ(r.status, 0) << r.out;

@@ -170,7 +170,10 @@ nic: { count: 1, bandwidth: 100 Gbps, latency: 15 us }
 TEST(AMachineFile, IsDoubtedWhereNoCardHasItsRate) {
   const TemporaryFolder folder;
   folder.write("mine.yaml",
-               "like: p5.48xlarge\ninstance: mine\nnic: { count: 8, bandwidth: 400 GB/s }\n");
+               R"(like: p5.48xlarge
+instance: mine
+nic: { count: 8, bandwidth: 400 GB/s }
+)");
   const std::string file = folder
                                .write("s.yaml", R"(
 workload: { model: bert-large, precision: bf16, batch_per_gpu: 8 }

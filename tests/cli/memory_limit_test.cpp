@@ -19,8 +19,10 @@ std::string with_memory(const TemporaryFolder& folder, double bytes) {
                fmt::format("like: p4d.24xlarge\ngpu: {{ memory: {:.0f} B }}\n", bytes));
   return "predict " + folder
                           .write("s.yaml",
-                                 "name: s\nworkload: { model: gpt2-355m, batch_per_gpu: 4 }\n"
-                                 "cluster: { instance: ./mine.yaml, nodes: 1 }\n")
+                                 R"(name: s
+workload: { model: gpt2-355m, batch_per_gpu: 4 }
+cluster: { instance: ./mine.yaml, nodes: 1 }
+)")
                           .string();
 }
 

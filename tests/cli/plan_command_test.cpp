@@ -52,9 +52,10 @@ TEST_F(PlanCommand, TakesTheNearestStepThatAClusterCanDo) {
                      "name: q\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 128, "
                      "global_batch: " +
                          std::to_string(samples) +
-                         " }\ncluster: { instance: p3.16xlarge, nodes: 1 }\n"
-                         "allreduce: { algorithm: ring }\n" +
-                         kWithinAnHour);
+                         R"( }
+cluster: { instance: p3.16xlarge, nodes: 1 }
+allreduce: { algorithm: ring }
+)" + kWithinAnHour);
     return foreduce_says("plan " + asked.string());
   };
   const Result near = plan(2100);

@@ -14,7 +14,10 @@ using namespace test;
 /// A slow GPU in one node sets the pace, wherever the node stands in the list.
 TEST(Predict, TakesTheAskersRatesInAMixedCluster) {
   const TemporaryFolder folder;
-  folder.write("slow.yaml", "like: p4d.24xlarge\ninstance: slow\nnic: { bandwidth: 20 Gbps }\n");
+  folder.write("slow.yaml", R"(like: p4d.24xlarge
+instance: slow
+nic: { bandwidth: 20 Gbps }
+)");
   const auto step = [&](const std::string& mixed, const std::string& rates) {
     const auto file = folder.write("mixed.yaml", R"(
 workload:

@@ -69,12 +69,16 @@ TEST(Input, EndlessFilesAreRefused) {
 TEST(Input, EndlessTensorsAreRefused) {
   const TemporaryFolder folder;
   folder.write("w.yaml",
-               "workload: w\ntensors: /dev/zero\n"
-               "variants: [{ sample: 512 tokens, flops: 900 TFLOP }]\n");
+               R"(workload: w
+tensors: /dev/zero
+variants: [{ sample: 512 tokens, flops: 900 TFLOP }]
+)");
   const auto file = folder.write("s.yaml",
-                                 "name: x\nworkload: { model: ./w.yaml, batch_per_gpu: 8 }\n"
-                                 "cluster: { instance: p4d.24xlarge, nodes: 2 }\n"
-                                 "allreduce: { algorithm: ring }\n");
+                                 R"(name: x
+workload: { model: ./w.yaml, batch_per_gpu: 8 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+)");
   const Result r = foreduce_says("predict " + file.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "/dev/zero: error: is larger than 64 MiB");
@@ -352,15 +356,17 @@ std::vector<std::string> machine_files(const TemporaryFolder& folder) {
        {"ec2/c5n.18xlarge", "ec2/p3.2xlarge", "ec2/g4dn.12xlarge", "ec2/p3dn.24xlarge",
         "ec2/p5.48xlarge", "elsewhere/dgx-1v", "elsewhere/optcast-server"})
     files.push_back((source_folder() / "topologies" / (std::string(name) + ".yaml")).string());
-  for (const auto& [name, text] :
-       {std::pair("host.yaml",
-                  "instance: h\nhost: { cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, "
-                  "reduce_bandwidth: 9 GB/s }\n"
-                  "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n"),
-        {"gpu.yaml",
-         "instance: g\ngpu: { model: mine, count: 1, reduce_bandwidth: 99 GB/s }\n"
-         "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n"},
-        {"like.yaml", "like: p4d.24xlarge\nnic: { latency: 99 us }\n"}})
+  for (const auto& [name, text] : {std::pair("host.yaml",
+                                             R"(instance: h
+host: { cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, reduce_bandwidth: 9 GB/s }
+nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }
+)"),
+                                   {"gpu.yaml",
+                                    R"(instance: g
+gpu: { model: mine, count: 1, reduce_bandwidth: 99 GB/s }
+nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }
+)"},
+                                   {"like.yaml", "like: p4d.24xlarge\nnic: { latency: 99 us }\n"}})
     files.push_back(folder.write(name, text).string());
   return files;
 }
@@ -397,11 +403,12 @@ TEST(Machine, NumbersBeyondTheirLimitsCostNoMemory) {
 // Routes were searched once a pair, which took hours.
 TEST(Machine, DescribesTheMostGpus) {
   const TemporaryFolder folder;
-  const auto file =
-      folder.write("m.yaml",
-                   "instance: g\ngpu: { model: mine, count: 1024, reduce_bandwidth: 99 GB/s }\n"
-                   "nvlink: { kind: switch, links: 4, bandwidth: 25 GB/s, latency: 1 us }\n"
-                   "nic: { count: 8, bandwidth: 10 Gbps, latency: 20 us }\n");
+  const auto file = folder.write("m.yaml",
+                                 R"(instance: g
+gpu: { model: mine, count: 1024, reduce_bandwidth: 99 GB/s }
+nvlink: { kind: switch, links: 4, bandwidth: 25 GB/s, latency: 1 us }
+nic: { count: 8, bandwidth: 10 Gbps, latency: 20 us }
+)");
   const Result r = shell("timeout 120 " + kProgram + " topology " + file.string());
   EXPECT_EQ(r.status, 0) << r.out;
 }
@@ -410,11 +417,16 @@ TEST(Machine, DescribesTheMostGpus) {
 TEST(Validate, TakesMachinesWithoutAHost) {
   const TemporaryFolder folder;
   folder.write("m.yaml",
-               "instance: f\ngpu: { model: mine, count: 1, reduce_bandwidth: 9 GB/s }\n"
-               "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n");
+               R"(instance: f
+gpu: { model: mine, count: 1, reduce_bandwidth: 9 GB/s }
+nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }
+)");
   const auto cluster = folder.write("c.yaml",
-                                    "name: x\ncluster: { instance: ./m.yaml, nodes: 4 }\n"
-                                    "allreduce: { algorithm: ring }\nmessages: { sizes: 1 MiB }\n");
+                                    R"(name: x
+cluster: { instance: ./m.yaml, nodes: 4 }
+allreduce: { algorithm: ring }
+messages: { sizes: 1 MiB }
+)");
   const auto runs = folder.write(
       "r.json", R"({"kind":"run","layout":{"ranks":4},"rows":[{"algorithm":"ring","dtype":"f32",)"
                 R"("count":1024,"segments":1,"in_place":{"median_s":0.001}}]})");
@@ -434,12 +446,16 @@ TEST(Machine, NoCommandCrashesWithAFileThatAnotherAccepts) {
                                        "name: x\nworkload: { model: resnet50, batch_per_gpu: 8 }\n"
                                        "cluster: { instance: " +
                                            machine +
-                                           ", nodes: 2 }\n"
-                                           "allreduce: { algorithm: [nccl, ring, best] }\n"
-                                           "messages: { sizes: 64 KiB }\ngoal: { samples: 1M }\n");
+                                           R"(, nodes: 2 }
+allreduce: { algorithm: [nccl, ring, best] }
+messages: { sizes: 64 KiB }
+goal: { samples: 1M }
+)");
     const auto cluster = folder.write("c.yaml", "name: x\ncluster: { instance: " + machine +
-                                                    ", nodes: 2 }\nallreduce: { algorithm: ring }\n"
-                                                    "messages: { sizes: 64 KiB }\n");
+                                                    R"(, nodes: 2 }
+allreduce: { algorithm: ring }
+messages: { sizes: 64 KiB }
+)");
     const std::string log = (source_folder() / "tests/logs/dlami_p4d_2n.txt").string();
     for (const std::string& command :
          {"topology " + machine, "topology --dot " + machine, "topology --simgrid " + machine,

@@ -15,7 +15,10 @@ using namespace test;
 
 std::string scenario(const std::string& keys) {
   return "name: x\nworkload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 2, " + keys +
-         " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
+         R"( }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: nccl }
+)";
 }
 nlohmann::json points_with(const std::string& keys) {
   const TemporaryFolder folder;
@@ -70,15 +73,14 @@ allreduce: { algorithm: nccl }
 TEST(Sharding, AnOwnAlgorithmsProtocolHoldsForAllItsCollectives) {
   const TemporaryFolder folder;
   const auto step = [&](const std::string& protocol) {
-    return json_of("predict " +
-                   folder
-                       .write("s.yaml",
-                              "name: x\nworkload: { model: gpt2-355m, precision: bf16, "
-                              "batch_per_gpu: 2, sharding: zero3 }\n"
-                              "cluster: { instance: p5.48xlarge, nodes: 2 }\n"
-                              "allreduce: { algorithm: ring, protocol: " +
-                                  protocol + " }\n")
-                       .string())
+    return json_of("predict " + folder
+                                    .write("s.yaml",
+                                           R"(name: x
+workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 2, sharding: zero3 }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+allreduce: { algorithm: ring, protocol: )" + protocol +
+                                               " }\n")
+                                    .string())
         .at("points")[0]["step_time_s"]
         .get<double>();
   };
@@ -250,8 +252,10 @@ nlohmann::json pipelined(const std::string& keys) {
                             "name: x\nworkload: { model: llama2-13b, precision: bf16, "
                             "batch_per_gpu: 1, tensor_parallel: 8, pipeline: 4, " +
                                 keys +
-                                " }\ncluster: { instance: p5.48xlarge, nodes: 8 }\n"
-                                "allreduce: { algorithm: nccl }\n")
+                                R"( }
+cluster: { instance: p5.48xlarge, nodes: 8 }
+allreduce: { algorithm: nccl }
+)")
                      .string() +
                  " 2>/dev/null")
       .at("points");
@@ -301,7 +305,10 @@ allreduce: { algorithm: [nccl, ring] }
 // SMDDP's servers sum over all ranks; NCCL sums in groups, without them.
 std::string mixture(const std::string& keys) {
   return "name: x\nworkload: { model: mixtral-8x7b, precision: bf16, batch_per_gpu: 1, " + keys +
-         " }\ncluster: { instance: p5.48xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
+         R"( }
+cluster: { instance: p5.48xlarge, nodes: 2 }
+allreduce: { algorithm: nccl }
+)";
 }
 /// Seconds and bytes of all collectives of a kind in a point.
 std::pair<double, double> of_kind(const nlohmann::json& point, const std::string& kind) {
@@ -425,12 +432,13 @@ TEST(Sharding, SmddpLeavesGroupsToNccl) {
     const TemporaryFolder folder;
     const auto scenario = [&](const char* algorithm) {
       return folder
-          .write(std::string(algorithm) + ".yaml",
-                 fmt::format("workload: {{ model: llama2-7b, precision: bf16, "
-                             "batch_per_gpu: 1, {} }}\n"
-                             "cluster: {{ instance: p4de.24xlarge, nodes: [1, 2] }}\n"
-                             "allreduce: {{ algorithm: {} }}\n",
-                             keys, algorithm))
+          .write(
+              std::string(algorithm) + ".yaml",
+              fmt::format(R"(workload: {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, {} }}
+cluster: {{ instance: p4de.24xlarge, nodes: [1, 2] }}
+allreduce: {{ algorithm: {} }}
+)",
+                          keys, algorithm))
           .string();
     };
     const auto smddp = json_of("predict --no-cache " + scenario("smddp"))["points"],

@@ -14,9 +14,14 @@ using namespace test;
 /// Nodes of which the last has such a link; "" for none.
 std::string scenario(const std::string& instance, int nodes, const std::string& device) {
   return fmt::format(
-      "name: x\nmessages: {{ sizes: '256KiB:4GiB:x4' }}\nallreduce: {{ algorithm: nccl }}\n"
-      "cluster:\n  mixed:\n    - {{ instance: {0}, nodes: {1} }}\n"
-      "    - {{ instance: {0}, nodes: 1{2} }}\n",
+      R"(name: x
+messages: {{ sizes: '256KiB:4GiB:x4' }}
+allreduce: {{ algorithm: nccl }}
+cluster:
+  mixed:
+    - {{ instance: {0}, nodes: {1} }}
+    - {{ instance: {0}, nodes: 1{2} }}
+)",
       instance, nodes - 1,
       device.empty() ? "" : fmt::format(", slow_links: [{{ device: {}, share: 50 % }}]", device));
 }
@@ -47,8 +52,10 @@ TEST(SlowLink, ThatNoMachineHasIsAnError) {
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "there is no device 'gpu8': GPUs are gpu0 to gpu7, NICs nic0 to nic3");
   folder.write("m.yaml",
-               "machine: mine\nlike: p4d.24xlarge\npcie: { slow_links: [{ device: nic4, "
-               "share: 0.5 }] }\n");
+               R"(machine: mine
+like: p4d.24xlarge
+pcie: { slow_links: [{ device: nic4, share: 0.5 }] }
+)");
   const Result machine =
       foreduce_says("compare --instance " + (folder.path() / "m.yaml").string() + " --nodes 2");
   EXPECT_EQ(machine.status, 2);

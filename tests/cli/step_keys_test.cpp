@@ -57,8 +57,10 @@ TEST(StepKeys, CudaGraphsSpareSmallBatchesTheirLaunches) {
                    folder
                        .write("s.yaml", "name: x\nworkload: { model: bert-large, batch_per_gpu: " +
                                             std::to_string(batch) + graphs +
-                                            " }\ncluster: { instance: p4d.24xlarge, nodes: 1 }\n"
-                                            "allreduce: { algorithm: nccl }\n")
+                                            R"( }
+cluster: { instance: p4d.24xlarge, nodes: 1 }
+allreduce: { algorithm: nccl }
+)")
                        .string())
         .at("points")[0];
   };
@@ -86,11 +88,12 @@ TEST(StepKeys, HorovodsCycleSaysHowOftenGradientsTravel) {
   EXPECT_GT(count(", cycle: 1 ms"), count(""));
   EXPECT_LT(count(", cycle: 1 s"), count(""));
   const TemporaryFolder folder;
-  const auto file =
-      folder.write("s.yaml",
-                   "name: x\nworkload: { model: bert-large, batch_per_gpu: 2 }\n"
-                   "cluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: nccl, "
-                   "cycle: 1 ms }\n");
+  const auto file = folder.write("s.yaml",
+                                 R"(name: x
+workload: { model: bert-large, batch_per_gpu: 2 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: nccl, cycle: 1 ms }
+)");
   const Result r = foreduce_says("predict " + file.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "this is for bucketing: horovod");
@@ -113,16 +116,20 @@ TEST(StepKeys, StepsThatShardGradientsRefuseToDoWithoutOverlap) {
   for (const std::string way : {"zero2", "zero3", "fsdp"}) {
     const auto file = folder.write(
         "s.yaml", "name: x\nworkload: { model: gpt2-355m, batch_per_gpu: 2, sharding: " + way +
-                      " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\n"
-                      "allreduce: { overlap: none }\n");
+                      R"( }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { overlap: none }
+)");
     const Result r = foreduce_says("predict " + file.string());
     EXPECT_EQ(r.status, 2) << way;
     EXPECT_SAYS(r.out, "overlap: none is for gradients that may wait");
   }
-  const auto unknown =
-      folder.write("s.yaml",
-                   "name: x\nworkload: { model: gpt2-355m, batch_per_gpu: 2, sharding: zero9 }\n"
-                   "cluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { overlap: none }\n");
+  const auto unknown = folder.write("s.yaml",
+                                    R"(name: x
+workload: { model: gpt2-355m, batch_per_gpu: 2, sharding: zero9 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { overlap: none }
+)");
   EXPECT_SAYS(foreduce_says("predict " + unknown.string()).out, "s.yaml:2:");
 }
 

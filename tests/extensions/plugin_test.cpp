@@ -19,13 +19,14 @@ std::string with(const std::string& name) { return " --plugin " + plugin(name); 
 
 TEST(Plugin, IsWhereBuiltInAlgorithmsAre) {
   const TemporaryFolder folder;
-  const std::string scenario =
-      folder
-          .write("s.yaml",
-                 "name: x\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 64 }\n"
-                 "cluster: { instance: p3dn.24xlarge, nodes: 2 }\n"
-                 "allreduce: { algorithm: [ring, my-ring] }\n")
-          .string();
+  const std::string scenario = folder
+                                   .write("s.yaml",
+                                          R"(name: x
+workload: { model: resnet50, precision: fp16, batch_per_gpu: 64 }
+cluster: { instance: p3dn.24xlarge, nodes: 2 }
+allreduce: { algorithm: [ring, my-ring] }
+)")
+                                   .string();
   const auto fine = [](const std::string& arguments, const std::string& says) {
     const Result r = foreduce_says(arguments);
     EXPECT_EQ(r.status, 0) << arguments << "\n" << r.out;

@@ -6,8 +6,11 @@
 namespace {
 
 constexpr const char* kPlan =
-    "name: x\nworkload: { model: resnet50, batch_per_gpu: 8 }\n"
-    "cluster: { instance: p4d.24xlarge, nodes: [1, 2] }\nallreduce: { algorithm: ring }\ngoal: ";
+    R"(name: x
+workload: { model: resnet50, batch_per_gpu: 8 }
+cluster: { instance: p4d.24xlarge, nodes: [1, 2] }
+allreduce: { algorithm: ring }
+goal: )";
 
 }  // namespace
 

@@ -29,21 +29,34 @@ std::string refusal_of_constants(const std::string& text) {
 
 TEST(CitedData, ReadsNumbersThatCiteTheirSources) {
   const TemporaryFolder folder;
-  const auto n = load_cited<TwoNumbers>(folder.write(
-      "c.yaml", "wait: 5 ms @paper\nshare: 0.5 @log\nsources: { paper: x, log: y }\n"));
+  const auto n = load_cited<TwoNumbers>(folder.write("c.yaml", R"(wait: 5 ms @paper
+share: 0.5 @log
+sources: { paper: x, log: y }
+)"));
   EXPECT_EQ(n.wait.value, 5e-3);
   EXPECT_EQ(n.share, 0.5);
 }
 
 TEST(CitedData, RefusesSourcesThatAreMissingUnusedOrEmpty) {
-  EXPECT_SAYS(refusal_of_constants("wait: 5 ms @paper\nshare: 0.5\nsources: { paper: x }\n"),
+  EXPECT_SAYS(refusal_of_constants(R"(wait: 5 ms @paper
+share: 0.5
+sources: { paper: x }
+)"),
               "names its source");
-  EXPECT_SAYS(refusal_of_constants("wait: 5 ms @papr\nshare: 0.5 @paper\nsources: { paper: x }\n"),
+  EXPECT_SAYS(refusal_of_constants(R"(wait: 5 ms @papr
+share: 0.5 @paper
+sources: { paper: x }
+)"),
               "wait: there is no source called 'papr'");
-  EXPECT_SAYS(
-      refusal_of_constants("wait: 5 ms @paper\nshare: 0.5 @paper\nsources: { paper: x, log: y }\n"),
-      "nothing cites 'log'");
-  EXPECT_SAYS(refusal_of_constants("wait: 5 ms @paper\nshare: 0.5 @paper\nsources: { paper: }\n"),
+  EXPECT_SAYS(refusal_of_constants(R"(wait: 5 ms @paper
+share: 0.5 @paper
+sources: { paper: x, log: y }
+)"),
+              "nothing cites 'log'");
+  EXPECT_SAYS(refusal_of_constants(R"(wait: 5 ms @paper
+share: 0.5 @paper
+sources: { paper: }
+)"),
               "what is 'paper'?");
   EXPECT_SAYS(refusal_of_constants("wait: 5 ms @paper\nshare: 0.5 @paper\n"),
               "sources: a map is missing here");

@@ -231,8 +231,11 @@ goal: { samples: 1M, deadline: 2 days, budget: $500 }
 // The collective was an all-reduce then, which Bruck's algorithm has none of.
 TEST(ParseScenario, TellsAMisspelledCollectiveOnce) {
   const std::string error = error_in(
-      "name: x\ncluster: { instance: p3dn.24xlarge, nodes: 2 }\n"
-      "messages: { sizes: 1 MiB, collective: all_gater }\nallreduce: { algorithm: bruck }\n");
+      R"(name: x
+cluster: { instance: p3dn.24xlarge, nodes: 2 }
+messages: { sizes: 1 MiB, collective: all_gater }
+allreduce: { algorithm: bruck }
+)");
   EXPECT_SAYS(error, "there is no collective called 'all_gater'");
   EXPECT_SAYS_NOT(error, "bruck has no");
 }
@@ -293,11 +296,11 @@ cluster: { instance: [p4d.24xlarge, p3dn.24xlarge], nodes: [2, 4] }
 
 TEST(LoadScenario, NeedsTheClusterAlone) {
   const TemporaryFolder folder;
-  const Scenario s =
-      load_scenario(folder.write("our-job.yaml",
-                                 "workload: { model: bert-large, batch_per_gpu: 8 }\n"
-                                 "cluster: { instance: p4d.24xlarge, nodes: 2 }\n"
-                                 "goal: { tokens: 3 billion tokens }\n"));
+  const Scenario s = load_scenario(folder.write("our-job.yaml",
+                                                R"(workload: { model: bert-large, batch_per_gpu: 8 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+goal: { tokens: 3 billion tokens }
+)"));
   EXPECT_EQ(s.name, "our-job");
   EXPECT_EQ(s.allreduce.algorithm.values, std::vector<std::string>{"nccl"});
   EXPECT_EQ(s.goal->tokens->value, 3e9);
@@ -358,11 +361,11 @@ TEST(Input, TakesRangesOfSizes) {
   EXPECT_SAYS(error_of([&] { sizes("1KiB:4KiB:2"); }), "a range is low:high or low:high:xFACTOR");
   EXPECT_SAYS(error_of([&] { sizes("1KiB:4:x2"); }), "'4' has no unit");
   EXPECT_SAYS(error_of([] {  // as each of its values alone
-                parse_scenario(
-                    "s.yaml",
-                    "cluster: { instance: p4d.24xlarge, nodes: 2 }\nmessages: { sizes: 1 "
-                    "MiB }\nallreduce: { algorithm: nccl, nccl: { buffsize: "
-                    "'1KiB:1MiB' } }\n");
+                parse_scenario("s.yaml",
+                               R"(cluster: { instance: p4d.24xlarge, nodes: 2 }
+messages: { sizes: 1 MiB }
+allreduce: { algorithm: nccl, nccl: { buffsize: '1KiB:1MiB' } }
+)");
               }),
               "allreduce.nccl.buffsize");
 }

@@ -316,12 +316,12 @@ TEST(ParseNcclLog, SaysThatARunEndedBeforeItsFirstRow) {
 }
 
 TEST(ParseNcclLog, TakesARunThatEndedBeforeItsFirstRowAsAnAnswerWhereAsked) {
-  const NcclLog log =
-      parse_nccl_log("x.log",
-                     "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor)\n"
-                     "a:1:2 [0] NCCL WARN Call to ibv_reg_mr failed\n"
-                     "a: Test NCCL failure common.cu:954 'unhandled system error'\n",
-                     NoRow::is_failed_run);
+  const NcclLog log = parse_nccl_log("x.log",
+                                     R"(# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor)
+a:1:2 [0] NCCL WARN Call to ibv_reg_mr failed
+a: Test NCCL failure common.cu:954 'unhandled system error'
+)",
+                                     NoRow::is_failed_run);
   EXPECT_TRUE(log.tables.empty());
   ASSERT_EQ(log.failed_runs.size(), 1u);
   EXPECT_EQ(log.failed_runs[0].line, 1);

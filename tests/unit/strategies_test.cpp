@@ -14,8 +14,10 @@ using namespace test;
 Scenario scenario(const std::string& keys) {
   return parse_scenario("s.yaml", "name: x\nworkload: { model: gpt2-124m, batch_per_gpu: 1, " +
                                       keys +
-                                      " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\n"
-                                      "allreduce: { algorithm: ring }\n");
+                                      R"( }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+)");
 }
 std::string error(const std::string& keys) {
   return error_of([&] { scenario(keys); });

@@ -118,7 +118,10 @@ TEST(Workload, RefusesBlocksWithoutParameters) {
 }
 
 TEST(Workload, RefusesTeraflopsForGigaflops) {
-  const std::string blocks = "workload: x\nblocks: 3\nparameters: 7.24 billion\n";
+  const std::string blocks = R"(workload: x
+blocks: 3
+parameters: 7.24 billion
+)";
   EXPECT_SAYS(error_of([&] {
                 workload(blocks + "variants: [{ sample: 4096 tokens, train_gflop: 188 }]\n");
               }),
@@ -128,8 +131,11 @@ TEST(Workload, RefusesTeraflopsForGigaflops) {
 // Mixtral 8x7B: of 46.7 billion parameters a token passes 12.9.
 TEST(Workload, MayUseFewOfItsParametersForAToken) {
   const Workload w = workload(
-      "workload: x\nblocks: 32\nparameters: 46.7 billion\n"
-      "variants: [{ sample: 4096 tokens, train_gflop: 330000 }]\n");
+      R"(workload: x
+blocks: 32
+parameters: 46.7 billion
+variants: [{ sample: 4096 tokens, train_gflop: 330000 }]
+)");
   EXPECT_EQ(w.variants.at(0).train_gflop, 330000);
 }
 
@@ -137,7 +143,10 @@ TEST(Workload, NeedsItsTensorsOnce) {
   EXPECT_SAYS(error_of([] { workload("workload: x\nparameters: 5 million\n"); }),
               "the tensors are missing: add blocks: 32");
   EXPECT_SAYS(error_of([] {
-                workload("workload: x\nblocks: 3\nvariants: [{ sample: x, train_gflop: 1 }]\n");
+                workload(R"(workload: x
+blocks: 3
+variants: [{ sample: x, train_gflop: 1 }]
+)");
               }),
               "blocks divide parameters, which are missing here");
 }
