@@ -76,9 +76,10 @@ fs::file_time_type last_kept(const fs::path& build) {
 }
 
 void remove_other_builds(const fs::path& mine) {
-  const auto of_a_build = [&](const fs::path& path) {
+  constexpr std::size_t kShortestId = 16;  // lld's; GNU ld's has 40 digits
+  const auto of_a_build = [](const fs::path& path) {
     const std::string name = path.filename().string();
-    return name.size() == mine.filename().string().size() &&
+    return name.size() >= kShortestId &&
            name.find_first_not_of("0123456789abcdef") == std::string::npos;
   };
   const auto oldest =
