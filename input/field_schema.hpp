@@ -104,10 +104,10 @@ class SchemaFields {
     if (limits.most < 1e300) schema["maximum"] = limits.most;
     const bool part = kind == NumberKind::real && limits.most <= 1;
     if (!part && !limits.unit && !limits.ratio) return schema;
-    const std::string text_of =
-        limits.unit ? "^[0-9][0-9.,]* *(thousand|million|billion|trillion|[kMBT])? *(" +
-                          std::string(limits.unit) + ")?$"
-                    : std::string("^[0-9][0-9.]* *(") + (limits.ratio ? ":1" : "%") + ")$";
+    const std::string large = "^[0-9][0-9.,]* ?(thousand|million|billion|trillion|[kMBT])?",
+                      text_of = limits.unit ? large + " *(" + limits.unit + ")$|" + large + "$"
+                                            : std::string("^[0-9][0-9.]* *(") +
+                                                  (limits.ratio ? ":1" : "%") + ")$";
     const Json text = {{"type", "string"}, {"pattern", text_of}};
     return {{"anyOf", Json::array({schema, text})}};
   }
