@@ -104,7 +104,10 @@ class SchemaFields {
     if (limits.most < 1e300) schema["maximum"] = limits.most;
     const bool part = kind == NumberKind::real && limits.most <= 1;
     if (!part && !limits.unit && !limits.ratio) return schema;
-    const std::string large = "^[0-9][0-9.,]* ?(thousand|million|billion|trillion|[kMBT])?",
+    std::string counts;
+    for (const Unit* u = UnitsOf<Count>::table; u->spelling; ++u)
+      counts += (counts.empty() ? "" : "|") + std::string(u->spelling);
+    const std::string large = "^[0-9][0-9.,]* ?(" + counts + ")?",
                       text_of = limits.unit ? large + " *(" + limits.unit + ")$|" + large + "$"
                                             : std::string("^[0-9][0-9.]* *(") +
                                                   (limits.ratio ? ":1" : "%") + ")$";

@@ -359,9 +359,11 @@ void SimulationOptions::add_to(CLI::App& command) {
   command.add_flag(
       "--no-cache", no_cache_,
       "Simulate everything, whatever earlier runs have answered (see foreduce cache).");
-  command.add_flag("--full-pipelines", full_pipelines_,
-                   "Simulate long pipelines, trees over more than 1,024 nodes (NVLS's: 2,048) and "
-                   "rings around many nodes in full instead of telling them from fewer.");
+  command.add_flag(
+      "--full-pipelines", full_pipelines_,
+      "Simulate long pipelines, trees over more than 1,024 nodes (double trees over an "
+      "odd number: 512; NVLS's: 2,048) and rings around many nodes in full instead of "
+      "telling them from fewer.");
 }
 
 BatchOptions SimulationOptions::batch() const {
