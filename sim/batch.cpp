@@ -34,7 +34,7 @@ constexpr double kLeastErrorOfOwnTrees = 0.06;
 constexpr double kLeastLevelsError = 0.03, kLevelsTolerance = 0.05;
 
 /// A simulation may take a millisecond: a child does so many, one after the other.
-constexpr std::size_t kTasksEach = 64;
+constexpr std::size_t kTasksEach = 1024;
 
 /// A question's elements when only `segments` of its segments travel, each about as long as before.
 /// They divide among channels, GPUs and the trees of a double tree, for otherwise the symmetry of

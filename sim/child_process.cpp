@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,18 +31,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Child {
-  std::deque<std::size_t> tasks;  // that it has not answered, the one at hand first
   pid_t pid = -1;
-  int pipe = -1;
-  bool failed = false;  // at a task: it does no more
+  int socket = -1;                // tasks go out, answers come in
+  std::deque<std::size_t> tasks;  // that it has not answered, the one at hand first
+  std::size_t given = 0;          // tasks, of all
+  bool dismissed = false;         // it has been told that there is no more
+  bool failed = false;            // at a task: it does no more
   std::vector<std::uint8_t> received;
-  Clock::time_point begun;  // the task at hand
+  Clock::time_point begun;         // the task at hand
+  double last_seconds = HUGE_VAL;  // of the task before
 };
 
 constexpr const char* kUnreadable = "an answer that cannot be read";
 
 /// Before each answer: its bytes.
 using Length = std::uint64_t;
+
+/// What a child is told instead of a task when there is no more.
+constexpr std::size_t kNoMore = SIZE_MAX;
 
 bool write_all(int fd, const std::vector<std::uint8_t>& bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
@@ -50,6 +58,25 @@ bool write_all(int fd, const std::vector<std::uint8_t>& bytes) {
     at += static_cast<std::size_t>(n);
   }
   return true;
+}
+
+/// The next task, or kNoMore, also where the parent cannot be heard.
+std::size_t next_task(int socket) {
+  std::size_t task = kNoMore;
+  auto* into = reinterpret_cast<char*>(&task);
+  for (std::size_t at = 0; at < sizeof task;) {
+    const ssize_t n = ::read(socket, into + at, sizeof task - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return kNoMore;
+    at += static_cast<std::size_t>(n);
+  }
+  return task;
+}
+
+/// A child that is gone hears nothing; that it is gone is found when its answers end.
+bool tell(const Child& child, std::size_t task) {
+  return ::send(child.socket, &task, sizeof task, MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof task);
 }
 
 /// The most memory that this process has had since the last call.
@@ -64,7 +91,7 @@ std::uint64_t peak_memory() {
 
 /// What a child does. It never returns.
 [[noreturn]] void work_as_child(const std::vector<std::function<nlohmann::json()>>& work,
-                                const std::deque<std::size_t>& tasks, int pipe) {
+                                int socket) {
   // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants
   // the answer.
   ::signal(SIGINT, SIG_IGN);
@@ -75,10 +102,12 @@ std::uint64_t peak_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   peak_memory();
   bool failed = false;
-  for (std::size_t i = 0; i < tasks.size() && !failed; ++i) {
+  while (!failed) {
+    const std::size_t task = next_task(socket);
+    if (task == kNoMore) break;
     nlohmann::json answer;
     try {
-      answer = {{"value", work[tasks[i]]()}};
+      answer = {{"value", work[task]()}};
     } catch (const std::exception& e) {
       answer = {{"error", reason_of(e)}};
       failed = true;
@@ -89,18 +118,18 @@ std::uint64_t peak_memory() {
     std::vector<std::uint8_t> head(sizeof length);
     std::memcpy(head.data(), &length, sizeof length);
     // After half an answer the next one could not be told from the rest of it.
-    if (!write_all(pipe, head) || !write_all(pipe, bytes)) ::_exit(1);
+    if (!write_all(socket, head) || !write_all(socket, bytes)) ::_exit(1);
   }
   ::_exit(0);  // no destructors: the engine's are the parent's business no more
 }
 
-/// Nothing where the system has no room for another process or pipe.
-std::optional<Child> launch(const std::vector<std::function<nlohmann::json()>>& work,
-                            std::deque<std::size_t> tasks) {
+/// Nothing where the system has no room for another process or socket.
+std::optional<Child> launch(const std::vector<std::function<nlohmann::json()>>& work) {
   int ends[2];
-  if (::pipe(ends) != 0) return std::nullopt;
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return std::nullopt;
   std::fflush(nullptr);
-  Child child{std::move(tasks), ::fork(), ends[0], false, {}, Clock::now()};
+  Child child;
+  child.pid = ::fork();
   if (child.pid < 0) {
     const int why = errno;
     ::close(ends[0]);
@@ -110,9 +139,10 @@ std::optional<Child> launch(const std::vector<std::function<nlohmann::json()>>& 
   }
   if (child.pid == 0) {
     ::close(ends[0]);
-    work_as_child(work, child.tasks, ends[1]);
+    work_as_child(work, ends[1]);
   }
   ::close(ends[1]);
+  child.socket = ends[0];
   return child;
 }
 
@@ -132,7 +162,7 @@ std::optional<ChildResult> take_answer(Child& child) {
   auto answer = nlohmann::json::from_cbor(begin + sizeof length, after, true, false);
   child.received.erase(begin, after);
   ChildResult out;
-  out.wall_seconds = seconds_since(child.begun);
+  out.wall_seconds = child.last_seconds = seconds_since(child.begun);
   child.begun = Clock::now();
   if (answer.is_discarded() || !answer.is_object()) {
     out.error = kUnreadable;
@@ -155,7 +185,7 @@ ChildResult reap(Child& child) {
   rusage used{};
   while (::wait4(child.pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
-  ::close(child.pipe);
+  ::close(child.socket);
   out.wall_seconds = seconds_since(child.begun);
   out.peak_rss_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
   out.error =
@@ -182,7 +212,7 @@ class Children {
   void run() {
     while (!waiting_.empty() || !running_.empty()) {
       if (options_.stop && options_.stop()) break;
-      launch_more();
+      hand_out();
       listen();
     }
   }
@@ -196,26 +226,40 @@ class Children {
     }
     running_.clear();
   }
-  void launch_more() {
+  void hand_out() {
     const auto jobs = static_cast<std::size_t>(std::max(1, options_.jobs));
+    for (Child& child : running_) supply(child);
     while (!waiting_.empty() && running_.size() < jobs) {
-      // Fewer towards the end, so that no child has the last of them all while others have none.
-      const std::size_t share = jobs == 1 ? waiting_.size() : waiting_.size() / (4 * jobs);
-      const std::size_t each =
-          std::clamp(share, std::size_t{1}, std::max<std::size_t>(1, options_.tasks_each));
-      const auto last = waiting_.begin() + static_cast<std::ptrdiff_t>(each);
-      std::optional<Child> child = launch(work_, {waiting_.begin(), last});
+      std::optional<Child> child = launch(work_);
       if (!child && running_.empty())
         throw std::system_error(errno, std::generic_category(), "no process can be started");
       if (!child) break;  // when another has ended there is room
       running_.push_back(std::move(*child));
-      waiting_.erase(waiting_.begin(), last);
+      supply(running_.back());
+    }
+  }
+
+  /// Of short tasks, a child has the next one before it has done the last, so that it never waits.
+  void supply(Child& child) {
+    constexpr double kShort = 0.02;
+    const bool ahead = child.last_seconds < kShort && waiting_.size() > 4 * running_.size();
+    const std::size_t most = ahead ? 2 : 1;
+    while (!child.failed && !child.dismissed && child.tasks.size() < most) {
+      const bool more =
+          !waiting_.empty() && child.given < std::max<std::size_t>(1, options_.tasks_each);
+      if (!tell(child, more ? waiting_.front() : kNoMore)) break;
+      child.dismissed = !more;
+      if (!more) break;
+      if (child.tasks.empty()) child.begun = Clock::now();
+      child.tasks.push_back(waiting_.front());
+      waiting_.pop_front();
+      ++child.given;
     }
   }
 
   void listen() {
     std::vector<pollfd> ready;
-    for (const Child& c : running_) ready.push_back({c.pipe, POLLIN, 0});
+    for (const Child& c : running_) ready.push_back({c.socket, POLLIN, 0});
     if (::poll(ready.data(), ready.size(), 1000) < 0 && errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "poll");
     for (std::size_t i = running_.size(); i-- > 0;) {
@@ -226,7 +270,7 @@ class Children {
         continue;
       }
       std::uint8_t buffer[65536];
-      const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
+      const ssize_t n = ::read(child.socket, buffer, sizeof buffer);
       if (n > 0) {
         child.received.insert(child.received.end(), buffer, buffer + n);
         while (auto answer =
@@ -235,7 +279,7 @@ class Children {
           child.tasks.pop_front();
           finished_(task, std::move(*answer));
         }
-      } else if (n == 0) {
+      } else if (n == 0 || errno == ECONNRESET) {  // the latter if it left a task unread
         ended(i);
       } else if (errno != EINTR) {
         kill_for(i, kUnreadable);

@@ -23,8 +23,9 @@ struct ChildResult {
 
 struct ChildOptions {
   int jobs = 1;  ///< children at a time
-  /// Tasks that one child may do, one after the other: a task that takes milliseconds is not worth
-  /// a process. A child that fails at one of them does no more; others do what is left.
+  /// Tasks that one child may do, one after the other, each as soon as it is free: a task that
+  /// takes milliseconds is not worth a process. A child that fails at one of them does no more;
+  /// others do what is left.
   std::size_t tasks_each = 1;
   std::function<bool()> stop;  ///< asked now and then; true ends it all
   double most_seconds = 0;     ///< for one task, which is then killed; 0: as long as it likes

@@ -3,9 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 namespace foreduce {
 namespace {
+
+using namespace std::chrono_literals;
 
 /// From now on this process does not wait for whoever reads from it.
 void write_without_waiting() {
@@ -33,6 +40,53 @@ TEST(ChildProcess, HalfAnAnswerIsNoneAndTheOthersAreWhole) {
   EXPECT_FALSE(results[1].ok);
   EXPECT_EQ(results[1].error, "ended with status 1 and no answer");
   EXPECT_EQ(results[2].value, 3);
+}
+
+// A child has its next task before it has done the last one; if it ends, others do that task.
+TEST(ChildProcess, DeathOfOneLosesNoTaskButItsOwn) {
+  constexpr std::size_t kTasks = 50, kDeadly = 7;
+  std::vector<std::function<nlohmann::json()>> work;
+  for (std::size_t i = 0; i < kTasks; ++i)
+    work.emplace_back([i] {
+      if (i == kDeadly) ::raise(SIGKILL);
+      return nlohmann::json(i);
+    });
+  for (const int jobs : {1, 2, 5}) {
+    std::vector<ChildResult> results(kTasks);
+    ChildOptions options;
+    options.jobs = jobs;
+    options.tasks_each = kTasks / 3;
+    run_in_children(
+        work, [&](std::size_t task, ChildResult result) { results[task] = std::move(result); },
+        options);
+    for (std::size_t i = 0; i < kTasks; ++i) {
+      SCOPED_TRACE(testing::Message() << i << " of " << jobs << " jobs");
+      if (i == kDeadly) EXPECT_EQ(results[i].error, "killed by signal 9 (Killed)");
+      else EXPECT_EQ(results[i].value, i) << results[i].error;
+    }
+  }
+}
+
+// Tasks of 20 ms beside one of a second: of two children, one does the long one alone.
+TEST(ChildProcess, FreeChildTakesWhatABusyOneHasNotBegun) {
+  std::vector<pid_t> done_by(8);
+  std::vector<std::function<nlohmann::json()>> work;
+  for (std::size_t i = 0; i < done_by.size(); ++i)
+    work.emplace_back([i] {
+      std::this_thread::sleep_for(i == 0 ? 1000ms : 20ms);
+      return nlohmann::json(::getpid());
+    });
+  ChildOptions options;
+  options.jobs = 2;
+  options.tasks_each = work.size();
+  run_in_children(
+      work,
+      [&](std::size_t task, const ChildResult& result) {
+        done_by[task] = result.value.get<pid_t>();
+      },
+      options);
+  for (std::size_t i = 2; i < done_by.size(); ++i) EXPECT_EQ(done_by[i], done_by[1]);
+  EXPECT_NE(done_by[0], done_by[1]);
 }
 
 }  // namespace
