@@ -76,10 +76,12 @@ cluster: {{ instance: {}, nodes: {}, gpus_per_node: {} }}
   return r;
 }
 
-std::vector<MegatronRow> rows_of(const std::string& framework) {
+/// What the framework's estimate says of every row, or of one of `step` rows.
+std::vector<MegatronRow> rows_of(const std::string& framework, std::size_t step = 1) {
   std::vector<MegatronRow> all;
-  for (const Csv::Row& row :
-       Csv::load(data_folder() / "models" / "reference" / "megatron.csv").rows) {
+  const Csv published = Csv::load(data_folder() / "models" / "reference" / "megatron.csv");
+  for (std::size_t i = 0; i < published.rows.size(); i += step) {
+    const Csv::Row& row = published.rows[i];
     all.push_back(predicted_row(row, framework));
     const MegatronRow& r = all.back();
     if (r.predicted() > 0)
@@ -127,7 +129,7 @@ TEST(Megatron, RowsThatNoFitKnowsAreWithinTheInterval) {
 
 // So one must say which program runs: PyTorch's estimate is of other kernels.
 TEST(Megatron, PyTorchsEstimateIsOfSlowerPrograms) {
-  const Errors held_out = errors_of(rows_of("pytorch"), "test");
+  const Errors held_out = errors_of(rows_of("pytorch", 4), "test");
   EXPECT_GE(median(held_out.all), std::log(1.4));
 }
 

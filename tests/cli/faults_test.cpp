@@ -178,7 +178,7 @@ TEST_P(Faults, EndWithOneMessageAndLeaveTheOldAnswer) {
   // Every one at the beginning, then fewer and fewer.
   const auto sample = [&](const char* kind, int all) {
     int calls = 0;
-    for (int n = 1; calls < 60 && survives(kind, n); ++calls) n += n < all ? 1 : std::max(1, n / 2);
+    for (int n = 1; calls < 60 && survives(kind, n); ++calls) n += n < all ? 1 : n;
     return calls;
   };
   if (written()) {

@@ -57,8 +57,8 @@ TEST(Json, MistakesHaveTheirPlace) {
 }
 
 TEST(Input, EndlessFilesAreRefused) {
-  for (const char* command : {"merge /dev/zero", "show /dev/zero", "check /dev/zero",
-                              "predict /dev/zero", "calibrate /dev/zero --cluster s.yaml"}) {
+  for (const char* command : {"show /dev/zero", "check /dev/zero", "predict /dev/zero",
+                              "calibrate /dev/zero --cluster s.yaml"}) {
     const Result r = foreduce_says(command);
     EXPECT_EQ(r.status, 2) << command;
     EXPECT_LT(r.seconds, 20) << command;

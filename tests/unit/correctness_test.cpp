@@ -70,7 +70,7 @@ TEST_P(EveryAlgorithm, SumsExactlyOnBothBackends) {
   // Many threads on a few cores take long: of those only what tells most, nothing, less than the
   // ranks, and a prime number.
   const std::vector<int> counts =
-      ranks > 16 ? std::vector{0, 7, 2003} : std::vector{0, 1, 7, 1000, 5040, 2003};
+      ranks > 8 ? std::vector{0, 7, 2003} : std::vector{0, 1, 7, 1000, 5040, 2003};
   std::vector<SumsCase> cases;
   for (const int count : counts)
     for (const int segments : {1, 3}) {
