@@ -63,6 +63,16 @@ std::filesystem::path data_folder() {
                     "set FOREDUCE_DATA to the folder that holds topologies/ec2 and models");
 }
 
+std::filesystem::path module_file(const std::string& name) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::string file = "foreduce_" + name + ".so";
+  for (const auto& folder :
+       {program, program.parent_path(), program.parent_path() / "lib" / "foreduce"})
+    if (std::filesystem::exists(folder / file, error)) return folder / file;
+  return {};
+}
+
 std::string sha1(const std::string& text) {
   boost::uuids::detail::sha1 digest;
   digest.process_bytes(text.data(), text.size());

@@ -24,6 +24,10 @@ std::filesystem::path data_folder();
 /// written there. Throws InputError, which says `what` cannot: "pictures".
 void make_folder(const std::filesystem::path& folder, const std::string& what);
 
+/// Where the module "foreduce_<name>.so" is: beside the program in a build tree (tests' programs
+/// are one folder deeper), in ../lib/foreduce once installed. Empty if it is nowhere.
+std::filesystem::path module_file(const std::string& name);
+
 /// SHA-1 of a text, in hexadecimal: tells whether two questions are the same.
 std::string sha1(const std::string& text);
 

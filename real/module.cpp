@@ -3,27 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "algorithms/core/transport.hpp"
+#include "input/files.hpp"
 #include "real/keep_signals.hpp"
 
 namespace foreduce {
-namespace {
-
-/// Beside the program in a build tree (the tests' program is one folder deeper), in ../lib/foreduce
-/// once installed.
-std::filesystem::path module_file(const std::string& name) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::string file = "foreduce_" + name + ".so";
-  for (const auto& folder :
-       {program, program.parent_path(), program.parent_path() / "lib" / "foreduce"})
-    if (std::filesystem::exists(folder / file)) return folder / file;
-  return {};
-}
-
-}  // namespace
-
 bool has_module(const std::string& name) { return !module_file(name).empty(); }
 
 void* module_symbol(const std::string& name, const char* symbol, SymbolLookup lookup) {

@@ -13,6 +13,7 @@
 #include "sim/expected_cost.hpp"
 #include "sim/fewer_nodes.hpp"
 #include "sim/ring_laps.hpp"
+#include "sim/simulator.hpp"
 #include "sim/wrong_sum.hpp"
 
 namespace foreduce {
@@ -317,6 +318,7 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
       return nlohmann::json(wrong_sum(*q.cluster, *q.schedule.algorithm, q.schedule.plan));
     });
   }
+  if (!work.empty()) load_simulator();
   run_in_children(work,
                   [&](std::size_t index, ChildResult child) {
                     const std::string wrong =
@@ -349,6 +351,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
       });
     }
   started_ += work.size();
+  if (!work.empty()) load_simulator();
   run_in_children(work,
                   [&](std::size_t index, ChildResult child) {
                     Pipeline& p = *tasks[index].pipeline;

@@ -4,75 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <numeric>
 
+#include "models/rank_layout.hpp"
 #include "sim/expected_cost.hpp"
-#include "sim/network.hpp"
+#include "sim/simulator.hpp"
+#include "sim/symmetry.hpp"
 
 namespace foreduce {
-
-CollectiveResult NetworkModel::result() const {
-  CollectiveResult r;
-  r.time = Seconds{end_};
-  r.messages = messages_;
-  r.symmetric = symmetry_.any();
-  for (const auto& rank : ranks_) {
-    r.traffic.push_back(rank->traffic());
-    r.timeline.insert(r.timeline.end(), rank->timeline().begin(), rank->timeline().end());
-  }
-  std::map<std::string, LinkLoad> classes;
-  std::map<std::string, std::size_t> busiest;
-  for (std::size_t id = 0; id < links_.size(); ++id) {
-    const double bytes = links_.carried(id);
-    if (bytes == 0) continue;
-    const BytesPerSecond width = cluster_.link_bandwidth(id);
-    const double utilisation = end_ > 0 ? bytes / (width.value * end_) : 0;
-    LinkLoad& load = classes[cluster_.link_class(id)];
-    if (utilisation < load.utilisation) continue;
-    load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
-    busiest[load.link] = id;
-  }
-  if (cluster_.nodes() <= kMostDetailedNodes)
-    for (std::size_t id = 0; id < cluster_.link_count(); ++id) {
-      const double bytes = links_.carried(id % links_.size());  // one node may stand for all
-      const double most = cluster_.link_bandwidth(id).value * end_;
-      r.utilisations.push_back(most > 0 ? bytes / most : 0);
-    }
-  if (log_) record_into(r.record, classes, busiest);
-  for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
-  rank_loads(r);
-  return r;
-}
 
 void rank_loads(CollectiveResult& r) {
   std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) {
     return a.utilisation > b.utilisation + 1e-9;
   });
   r.bottleneck = r.loads.empty() || r.loads[0].utilisation < 0.5 ? "latency" : r.loads[0].link;
-}
-
-void NetworkModel::record_into(CollectiveRecord& record,
-                               const std::map<std::string, LinkLoad>& classes,
-                               const std::map<std::string, std::size_t>& busiest) const {
-  const bool all = options_.record == Recorded::all;
-  if (options_.record != Recorded::path) record.messages = log_->messages();
-  if (options_.record == Recorded::messages) return;
-  std::map<std::string, std::size_t> number;
-  for (const auto& [name, id] : busiest) {
-    number[name] = record.links.size();
-    record.links.push_back({name, classes.at(name).bytes, {}});
-    if (all) record.links.back().rates = log_->rates_on(symmetry_.link(id), symmetry_.flows(id));
-  }
-  record.path = log_->path_to(last_event_);
-  std::map<std::size_t, std::size_t> kept;
-  for (PathStep& step : record.path) {
-    if (step.link != PathStep::kNone) step.link = number.at(cluster_.link_class(step.link));
-    if (all || step.message == PathStep::kNone) continue;
-    const auto [at, fresh] = kept.try_emplace(step.message, record.messages.size());
-    if (fresh) record.messages.push_back(log_->messages()[step.message]);
-    step.message = at->second;
-  }
 }
 
 Plan plan_on(const Layout& layout, Plan plan) {
@@ -243,10 +188,10 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   const double meant = asked.elements > 0 ? asked.elements : static_cast<double>(asked.count);
   if (elements[0] > 0) element_bytes *= meant / static_cast<double>(elements[0]);
 
-  auto network = std::make_unique<NetworkModel>(
-      cluster, layout, symmetry, element_bytes,
-      symmetric.gpus_alike ? ChannelOrder::as_numbered : ChannelOrder::from_own_rail, options);
-  network->run([&](Transport& t) {
+  const ChannelOrder order =
+      symmetric.gpus_alike ? ChannelOrder::as_numbered : ChannelOrder::from_own_rail;
+  const SimulatedNetwork network{cluster, layout, symmetry, element_bytes, order, options};
+  auto run = run_ranks(network, [&](Transport& t) {
     std::size_t offset = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Buffer buffer = data.empty() ? Buffer{nullptr, offset, elements[i], type}
@@ -255,12 +200,11 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
       offset += elements[i];
     }
   });
-  if (network->abandoned()) {
-    network.reset();
+  if (!run) {
     options.most_open = kAllOpen;
     return simulate_here(asked, options, data);
   }
-  CollectiveResult result = network->result();
+  CollectiveResult result = std::move(*run);
   if (asked.beside) note_ends(result);
   result.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

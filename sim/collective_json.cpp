@@ -1,6 +1,7 @@
 #include "sim/collective_json.hpp"
 
 #include "sim/child_process.hpp"
+#include "sim/simulator.hpp"
 
 namespace foreduce {
 
@@ -76,6 +77,7 @@ CollectiveResult collective_from_json(const json& j) {
 }
 
 CollectiveResult simulate(const CollectiveCall& asked, const SimOptions& options) {
+  load_simulator();
   const ChildResult outcome = run_in_child([&] { return to_json(simulate_here(asked, options)); });
   if (!outcome.ok) throw TransportError(outcome.error);
   CollectiveResult result = collective_from_json(outcome.value);

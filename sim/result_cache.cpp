@@ -1,8 +1,6 @@
 #include "sim/result_cache.hpp"
 
-#include <elf.h>
 #include <fmt/format.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "input/build_id.hpp"
 #include "input/files.hpp"
 #include "sim/collective_json.hpp"
+#include "sim/simulator.hpp"
 
 namespace foreduce {
 namespace {
@@ -24,30 +24,12 @@ using nlohmann::json;
 
 constexpr const char* kEnding = ".answer";
 
-/// The linker's hash of this program's code and data (ELF's NT_GNU_BUILD_ID); "" if it has none.
-std::string build_id() {
-  std::string id;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* into) {
-        auto& found = *static_cast<std::string*>(into);
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& header = info->dlpi_phdr[i];
-          if (header.p_type != PT_NOTE) continue;
-          const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
-          const char* end = at + header.p_memsz;
-          while (at + sizeof(ElfW(Nhdr)) <= end) {
-            const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-            const char* name = at + sizeof *note;
-            const char* value = name + ((note->n_namesz + 3) & ~3u);
-            if (note->n_type == NT_GNU_BUILD_ID && std::string(name, 3) == "GNU")
-              for (unsigned b = 0; b < note->n_descsz; ++b)
-                found += fmt::format("{:02x}", static_cast<unsigned char>(value[b]));
-            at = value + ((note->n_descsz + 3) & ~3u);
-          }
-        }
-        return 1;  // the program itself comes first; no library after it
-      },
-      &id);
+/// Of all code and data that an answer depends on; "" if the linker gave none.
+const std::string& build_id() {
+  static const std::string id = [] {
+    const std::string program = build_id_of_program(), &simulator = simulator_build_id();
+    return program.empty() || simulator.empty() ? program : sha1(program + simulator);
+  }();
   return id;
 }
 
@@ -100,8 +82,7 @@ void remove_other_builds(const fs::path& mine) {
 }  // namespace
 
 ResultCache::ResultCache(fs::path folder) {
-  static const std::string id = build_id();
-  if (!folder.empty() && !id.empty()) folder_ = folder / id;
+  if (!folder.empty() && !build_id().empty()) folder_ = folder / build_id();
 }
 
 fs::path ResultCache::file_of(const std::string& question) const {

@@ -14,6 +14,7 @@
 #include "models/rank_layout.hpp"
 #include "real/thread_backend.hpp"
 #include "sim/child_process.hpp"
+#include "sim/simulator.hpp"
 #include "sim/collective.hpp"
 
 namespace foreduce {
@@ -169,6 +170,7 @@ std::optional<BrokenCase> check_sums(const Algorithm& algorithm, const Cluster& 
   options.tasks_each = work.size();
   options.most_seconds = 2 * timeout_s + kToSaySo;
   std::size_t done = 0;
+  load_simulator();
   std::optional<BrokenCase> broken;
   options.stop = [&] {
     if (waiting) waiting(done);

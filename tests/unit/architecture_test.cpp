@@ -36,6 +36,7 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
     t["topologies"] = {"input"};
     t["models"] = {"input", "algorithms", "topologies"};
     t["sim"] = with(t["models"], "models");
+    t["sim/engine"] = t["sim/module"] = with(t["sim"], "sim");
     t["real"] = {"algorithms", "input"};
     t["scenarios/sweep"] = with(with(t["sim"], "sim"), "algorithms/extensions");
     t["scenarios/validation"] = with(t["scenarios/sweep"], "scenarios/sweep");
@@ -113,6 +114,16 @@ TEST(Architecture, ModulesIncludeOnlyThoseBelow) {
       if (module != file.module && !allowed_includes().at(file.module).contains(module))
         violations.push_back(fmt::format("{} includes {}", file.path, included));
     }
+  expect_none(violations);
+}
+
+// Who includes it needs it at run time, and the program starts without it. Its version is a number.
+TEST(Architecture, OnlyTheEngineKnowsSimGrid) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    if (file.module != "sim/engine" && file.path != "sim/engine_settings.cpp" &&
+        file.text.find("#include <simgrid/") != std::string::npos)
+      violations.push_back(file.path + " includes SimGrid");
   expect_none(violations);
 }
 
@@ -340,8 +351,9 @@ TEST(SourceScan, NamesTheFunctionWithABoolParameter) {
 
 TEST(SourceScan, FindsIncludes) {
   EXPECT_EQ(
-      includes_of("#include <vector>\n#include \"sim/rank.hpp\"\n#  include \"real/port.hpp\"\n"),
-      (std::vector<std::string>{"sim/rank.hpp", "real/port.hpp"}));
+      includes_of(
+          "#include <vector>\n#include \"sim/engine/rank.hpp\"\n#  include \"real/port.hpp\"\n"),
+      (std::vector<std::string>{"sim/engine/rank.hpp", "real/port.hpp"}));
   EXPECT_EQ(module_of("scenarios/sweep/plan.hpp"), "scenarios/sweep");
   EXPECT_EQ(module_of("algorithms/core/ring_phases.hpp"), "algorithms");
   EXPECT_EQ(module_of("tests/support/says.hpp"), "tests");

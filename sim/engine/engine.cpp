@@ -1,8 +1,7 @@
-#include "sim/engine.hpp"
+#include "sim/engine/engine.hpp"
 
 #include <signal.h>
 #include <simgrid/kernel/routing/NetPoint.hpp>
-#include <simgrid/version.h>
 
 #include <array>
 
@@ -20,19 +19,6 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
-
-constexpr EngineSetting kSettings[] = {
-    {"network/model", "CM02", "max-min fair flows; no TCP slow start"},
-    {"network/optim", "Lazy", "only what changed is computed anew"},
-    {"network/latency-factor", "1", "SimGrid's default for TCP is 13.01"},
-    {"network/bandwidth-factor", "1", "SimGrid's default for TCP is 0.97"},
-    {"network/weight-S", "0", "no share lost to small latencies"},
-    {"network/TCP-gamma", "0", "no window limit"},
-    {"network/crosstraffic", "0", "no acknowledgements on the way back"},
-    {"network/loopback-lat", "0", "no loopback is used"},
-    {"surf/precision", "1e-14", "seconds; the default of 1e-9 merges events of short messages"},
-    {"maxmin/precision", "1e-9", "relative; the default of 1e-5 lets equal flows differ"},
-};
 
 class FlowZone final : public routing::NetZoneImpl {
  public:
@@ -65,14 +51,6 @@ class KeptSignals {
 
 }  // namespace
 
-const char* simulator_name() {
-  static const std::string name = "SimGrid " + std::to_string(SIMGRID_VERSION_MAJOR) + "." +
-                                  std::to_string(SIMGRID_VERSION_MINOR);
-  return name.c_str();
-}
-
-std::span<const EngineSetting> engine_settings() { return kSettings; }
-
 Engine::Engine(FlowRoutes* routes) {
   static char name[] = "foreduce", quiet[] = "--log=root.app:file:/dev/null";
   char* arguments[] = {name, quiet, nullptr};
@@ -81,7 +59,7 @@ Engine::Engine(FlowRoutes* routes) {
     const KeptSignals kept;
     engine_ = std::make_unique<s4u::Engine>(&count, arguments);
   }
-  for (const EngineSetting& s : kSettings)
+  for (const EngineSetting& s : engine_settings())
     s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     FOREDUCE_CLANGS_THREAD_SANITIZER

@@ -1,4 +1,4 @@
-#include "sim/event_clock.hpp"
+#include "sim/engine/event_clock.hpp"
 
 #include <algorithm>
 #include <simgrid/s4u.hpp>

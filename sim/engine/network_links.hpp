@@ -10,8 +10,8 @@
 
 #include "algorithms/core/transport.hpp"
 #include "sim/collective.hpp"
-#include "sim/engine.hpp"
-#include "sim/event_clock.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/event_clock.hpp"
 #include "sim/message_costs.hpp"
 #include "sim/symmetry.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/network.hpp"
+#include "sim/engine/network.hpp"
 
 #include <fmt/format.h>
 

@@ -15,14 +15,15 @@
 #include "sim/arena.hpp"
 #include "sim/collective.hpp"
 #include "sim/flat_table.hpp"
-#include "sim/engine.hpp"
-#include "sim/event_clock.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/event_clock.hpp"
 #include "sim/fair_sharing.hpp"
 #include "sim/message_costs.hpp"
-#include "sim/network_links.hpp"
+#include "sim/engine/network_links.hpp"
 #include "sim/pair_queue.hpp"
-#include "sim/rank.hpp"
+#include "sim/engine/rank.hpp"
 #include "sim/reduce_queues.hpp"
+#include "sim/simulator.hpp"
 #include "sim/symmetry.hpp"
 
 namespace foreduce {
@@ -128,31 +129,23 @@ struct alignas(64) Connection {  // two cache lines
 
 static_assert(sizeof(Connection) == 128);
 
-/// In which order channels of one rank take turns, see NetworkModel::turn_of.
-enum class ChannelOrder : std::uint8_t {
-  from_own_rail,  ///< channel c of the algorithm begins at rail c of a node: a rank's own rail
-                  ///< first
-  as_numbered     ///< channels have nothing to do with rails
-};
-
 class NetworkModel final : public FlowRoutes, private EventClock::Owner {
  public:
-  NetworkModel(const Cluster& cluster, const Layout& layout, const SymmetryReduction& symmetry,
-               double element_bytes, ChannelOrder channel_order, const SimOptions& options)
-      : cluster_(cluster),
-        layout_(layout),
-        symmetry_(symmetry),
-        element_bytes_(element_bytes),
-        channel_order_(channel_order),
-        options_(options),
-        costs_(options.sending.profile ? MessageCosts(options.sending, layout) : MessageCosts()),
-        engine_of_links_(options.solver == Solver::simgrid ? std::make_unique<Engine>(*this)
-                                                           : nullptr),
+  explicit NetworkModel(const SimulatedNetwork& on)
+      : cluster_(on.cluster),
+        layout_(on.layout),
+        symmetry_(on.symmetry),
+        element_bytes_(on.element_bytes),
+        channel_order_(on.channel_order),
+        options_(on.options),
+        costs_(options_.sending.profile ? MessageCosts(options_.sending, layout_) : MessageCosts()),
+        engine_of_links_(options_.solver == Solver::simgrid ? std::make_unique<Engine>(*this)
+                                                            : nullptr),
         engine_(engine_of_links_ ? *engine_of_links_ : Engine::of_ranks()),
         clock_(engine_of_links_ ? Timekeeper::simgrid : Timekeeper::own, *this),
-        links_(cluster, layout, symmetry, costs_, options, memory_),
+        links_(cluster_, layout_, symmetry_, costs_, options_, memory_),
         sharing_(links_.widths()) {
-    if (options.record != Recorded::nothing) log_.emplace(options.record);
+    if (options_.record != Recorded::nothing) log_.emplace(options_.record);
     build_ranks();
     if (engine_of_links_) let_simgrid_share();
     build_reduce_queues();

@@ -1,8 +1,8 @@
-#include "sim/rank.hpp"
+#include "sim/engine/rank.hpp"
 
 #include <fmt/format.h>
 
-#include "sim/network.hpp"
+#include "sim/engine/network.hpp"
 
 namespace foreduce {
 

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "sim/network.hpp"
+#include "sim/engine/network.hpp"
 
 namespace foreduce {
 

@@ -1,4 +1,4 @@
-#include "sim/network_links.hpp"
+#include "sim/engine/network_links.hpp"
 
 #include <fmt/format.h>
 
