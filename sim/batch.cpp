@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <thread>
 
 #include "input/files.hpp"
@@ -345,7 +344,8 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
   std::vector<std::function<nlohmann::json()>> work;
   // The longest first: of three on two processors it takes as long as the others together.
   for (Pipeline& p : waiting)
-    for (const int length : std::views::reverse(p.lengths)) {
+    for (auto at = p.lengths.rbegin(); at != p.lengths.rend(); ++at) {
+      const int length = *at;
       if (p.known.contains(length)) continue;
       tasks.push_back({&p, length});
       work.emplace_back([this, &p, length] {

@@ -39,6 +39,9 @@ QUESTIONS = [  # what, arguments, seconds and MiB aimed at
     ("FSDP step of Llama-2 7B on 16,384 GPUs", "predict tests/bench/fsdp-16384-gpus.yaml", 10, None),
     ("DDP step of GPT-2 1.5B on 80,000 GPUs", "predict tests/bench/ddp-10000-nodes.yaml", 10, None),
     ("all published times", "validate --reference", None, None),
+    ("a profile fitted to a log of two p4d, one round",
+     "calibrate tests/logs/dlami_p4d_2n.txt --instance p4d.24xlarge --nodes 2 --rounds 1", None, None),
+    ("the start of the program", "--version", None, None),
 ]
 
 
