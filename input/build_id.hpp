@@ -6,9 +6,8 @@
 
 namespace foreduce {
 
-/// The linker's hash of this program's code and data (ELF's NT_GNU_BUILD_ID), in hexadecimal
-/// digits;
-/// "" if it has none.
+/// The linker's hash of this program's code and data (ELF's NT_GNU_BUILD_ID), in hexadecimal; "" if
+/// it has none.
 std::string build_id_of_program();
 
 /// The same of a file; "" if it has none, or cannot be read.
