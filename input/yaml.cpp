@@ -6,6 +6,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -176,10 +177,13 @@ YamlFile YamlFile::load(const std::filesystem::path& path) {
 }
 
 YamlFile YamlFile::read(std::string name, std::istream& in) {
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 16 * 1024> part;
+  while (in && text.size() <= kMaxBytes) {  // of an endless file no more than tells that it is one
+    in.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+  }
   if (in.bad()) throw file_error(name, "cannot be read");  // the half that was is not the file
-  text.resize(static_cast<std::size_t>(in.gcount()));
   return parse(std::move(name), std::move(text));
 }
 

@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 16;  // of the reduction kernel's loads
 
-std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+std::string cuda_version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
 
 int count_devices() {
   int devices = 0, driver = 0, runtime = 0;
@@ -337,7 +339,7 @@ std::string why_no_cuda_device(int status, int driver, int runtime) {
   if (driver == 0) return "no CUDA device: no NVIDIA driver is installed";
   if (status == cudaErrorInsufficientDriver)
     return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}",
-                       version(driver), version(runtime));
+                       cuda_version(driver), cuda_version(runtime));
   return fmt::format("no CUDA device: {} ({})",
                      cudaGetErrorString(static_cast<cudaError_t>(status)),
                      cudaGetErrorName(static_cast<cudaError_t>(status)));
@@ -355,7 +357,7 @@ CudaVersions cuda_here() {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  CudaVersions versions{version(runtime), version(driver), {}};
+  CudaVersions versions{cuda_version(runtime), cuda_version(driver), {}};
   for (int d = 0; d < devices; ++d) versions.devices.push_back(name_of_device(d));
   return versions;
 }

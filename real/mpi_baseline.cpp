@@ -33,7 +33,7 @@ int count_of(const Buffer& part) {
   return static_cast<int>(part.count);
 }
 
-void check(int status, const char* call) {
+void check_mpi(int status, const char* call) {
   if (status != MPI_SUCCESS) throw TransportError(fmt::format("{} failed", call));
 }
 
@@ -120,7 +120,7 @@ class MpiRank final : public BaselineRank {
     enter(name);
     const int status = mpi();
     enter(nullptr);
-    check(status, name);
+    check_mpi(status, name);
   }
   /// The call that runs from now on, or null.
   void enter(const char* name) {

@@ -7,6 +7,10 @@
 #include "sim/simulator.hpp"
 
 namespace foreduce {
+
+/// The build of the module that was linked with this program (write_build_id.cmake).
+extern const char* const kEngineBuildId;
+
 namespace {
 
 using RunRanks = void (*)(const SimulatedNetwork*, const std::function<void(Transport&)>*,
@@ -19,6 +23,11 @@ RunRanks run_in_module() {
       throw TransportError(
           "foreduce_simgrid.so is neither beside the program nor in ../lib/foreduce: it was not "
           "copied with the program, which cannot simulate without it");
+    if (build_id_of(file) != kEngineBuildId)
+      throw TransportError(
+          fmt::format("{} is of another build than the program: copy both from "
+                      "the same build, or install one package",
+                      file.string()));
     void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw TransportError(fmt::format("the simulator does not load: {}", ::dlerror()));
     void* symbol = ::dlsym(handle, "foreduce_run_ranks");

@@ -30,9 +30,9 @@ double error_of_set(const nlohmann::json& report, const std::string& set, const 
 }
 
 /// What the program says of a calibration, with the profile in `file`.
-nlohmann::json calibrated(const std::string& logs, const fs::path& file) {
-  const Result r = foreduce_says("calibrate " + logs + " --rounds 2 --format json -o " +
-                                 file.string() + " 2>&1");
+nlohmann::json calibrated(const std::string& logs, const fs::path& file, int rounds = 2) {
+  const Result r = foreduce_says(fmt::format("calibrate {} --rounds {} --format json -o {} 2>&1",
+                                             logs, rounds, file.string()));
   EXPECT_EQ(r.status, 0) << r.out;
   return nlohmann::json::parse(r.out, nullptr, false);
 }
@@ -150,7 +150,7 @@ TEST(CalibrateLogs, PredictsSizesItHasNotSeenBetterThanTheShippedProfile) {
 TEST(CalibrateLogs, KeepsWhatTheLogsDoNotTell) {
   const TemporaryFolder folder;
   calibrated(log_path("awsome_p5_1n_batch.txt") + " --instance p5.48xlarge --nodes 1",
-             folder.path() / "mine.yaml");
+             folder.path() / "mine.yaml", 1);
   const std::string mine = read_text(folder.path() / "mine.yaml"),
                     shipped = read_text(source_folder() / "models/profiles/nccl-h100.yaml");
   const auto network = [](const std::string& profile) {
@@ -228,7 +228,7 @@ TEST(CalibrateLogs, KnowTheClusterThatTheyAreOf) {
   const std::string machine =
       (source_folder() / "topologies" / "elsewhere" / "hgx-h100-ib.yaml").string();
   const auto report =
-      calibrated(log_path("nebius_h100_ib_2n.txt") + " --instance " + machine, mine);
+      calibrated(log_path("nebius_h100_ib_2n.txt") + " --instance " + machine, mine, 1);
   EXPECT_LT(error_of_set(report, "every other size", "from_1MiB"), 0.1);
   const auto points = json_of("compare --nodes 2 --algorithm nccl --sizes 1GiB --instance " +
                               machine + " --profile " + mine.string())["points"];

@@ -29,7 +29,7 @@ case $2 in
     FOREDUCE_DATA="$folder/usr/share/foreduce" "$folder/own/own_program" | grep -q 'algorithms; a ring of 4 MiB takes' ;;
   hardened)
     cmake --install "$build" --prefix "$folder/usr" >/dev/null
-    "$here/check_hardening.sh" "$build" "$folder/usr/bin/foreduce" ;;
+    "$here/check_hardening.sh" "$build" "$folder/usr/bin/foreduce" "$folder"/usr/lib/foreduce/*.so ;;
   plugin)
     cmake --install "$build" --prefix "$folder/usr" >/dev/null
     cp -r "$here/plugin" "$folder/source"  # nothing of the source tree is beside it

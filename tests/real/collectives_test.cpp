@@ -1,7 +1,6 @@
 // Every algorithm of every collective on real ranks: threads, processes over libfabric, and both.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -81,8 +80,8 @@ TEST_P(RealCollectives, AreExactWithEveryAlgorithm) {
   const auto [processes, each] = GetParam();
   if (processes > 1) NEEDS_OFI();
   const bool many = processes > 8;  // for few cores: each step waits for all of them in turn
-  const auto counts = many ? std::vector<std::size_t>{1, 5003}
-                           : std::vector<std::size_t>{1, 7, 0, 1001, 40'002, 200'003};
+  const auto counts =
+      many ? std::vector<std::size_t>{5003} : std::vector<std::size_t>{1, 0, 1002, 200'003};
   EXPECT_EQ(
       spawn(processes,
             [&, each = each](const ProcessPlace& place) { return status_on(place, each, counts); }),
@@ -101,47 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) {
       return std::to_string(of.param.processes) + "_processes_of_" + std::to_string(of.param.each);
     });
-
-// ------------------------------------------------------------------ what the check sees
-
-constexpr int kFour = 4;
-std::atomic<int> calls_so_far;
-
-/// The default algorithm of a collective the first time that every rank calls it, and then nothing.
-template <Collective collective>
-Event only_once(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  if (calls_so_far++ >= kFour) return after;
-  return algorithms(collective).back()->run(t, data, op, plan, after);
-}
-
-template <Collective collective>
-void expect_second_time_is_wrong() {
-  SCOPED_TRACE(name_of(collective));
-  Algorithm broken = *algorithms(collective).back();
-  broken.run = only_once<collective>;
-  SessionOptions options;
-  options.ranks_per_process = kFour;
-  Session session({}, options);
-  calls_so_far = 0;
-  const TrialResult r =
-      measure(session, {{.name = "", .algorithm = &broken, .plan = {}, .count = 1000}},
-              {.warmup = 0, .iterations = 2, .check = true})
-          .at(0);
-  // Of the two iterations out of place the first is right. What a rank gives stays right in place.
-  const double results = collective == Collective::reduce_scatter ? 1000 : 4000;
-  EXPECT_GT(r.out_of_place.wrong, results / 2);
-  EXPECT_LE(r.out_of_place.wrong, results);
-  EXPECT_GT(r.in_place.wrong, results);
-}
-
-// The right elements of the iteration before must not pass for those of one that did nothing.
-TEST(RealCheck, SeesThatNothingArrivedTheSecondTime) {
-  expect_second_time_is_wrong<Collective::all_reduce>();
-  expect_second_time_is_wrong<Collective::reduce_scatter>();
-  expect_second_time_is_wrong<Collective::all_gather>();
-  expect_second_time_is_wrong<Collective::broadcast>();
-  expect_second_time_is_wrong<Collective::all_to_all>();
-}
 
 /// The algorithms of a collective that run on any number of ranks of one node.
 std::string anywhere(Collective collective) {

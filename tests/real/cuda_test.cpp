@@ -182,7 +182,7 @@ class CudaSums : public testing::TestWithParam<const Algorithm*> {};
 TEST_P(CudaSums, AreTheBitsOfHostMemory) {
   NEEDS_CUDA();
   expect_same_as_threads(*GetParam(), [](int rank) { return open_cuda(rank, rank); },
-                         {1, 1001, 200000});
+                         {1, 1002, 40001});
 }
 INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(all_algorithms()),
                          [](const auto& algorithm_of) { return identifier(*algorithm_of.param); });

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,7 +71,7 @@ inline void expect_same_as_threads(const Algorithm& algorithm,
                                    const std::vector<std::size_t>& counts) {
   int ran = 0;
   for (const int ranks : {2, 4, 8})
-    for (const int per_node : {1, ranks / 2, ranks}) {
+    for (const int per_node : std::set{1, ranks / 2, ranks}) {
       Layout layout = Layout::uniform(ranks / per_node, per_node, algorithm.uses_servers ? 1 : 0);
       layout.switch_reduces = true;
       if (unsupported_reason(algorithm, layout, {.segments = 3, .channels = 1, .inner = "ring"}))

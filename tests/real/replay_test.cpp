@@ -166,69 +166,6 @@ TEST(RealReplay, ReportsForPeople) {
     EXPECT_SAYS(r.out, part);
 }
 
-ReplayTask computing(double seconds, std::vector<std::size_t> after) {
-  ReplayTask task;
-  task.seconds = seconds;
-  task.after = std::move(after);
-  return task;
-}
-ReplayTask on_stream(int stream, const Algorithm& algorithm, std::vector<std::size_t> after) {
-  ReplayTask task;
-  task.stream = stream;
-  task.algorithm = &algorithm;
-  task.count = 100;
-  task.after = std::move(after);
-  return task;
-}
-
-/// A failure on one stream ends the others, and computing that waits for it.
-TEST(RealReplay, EndsWhenACollectiveFails) {
-  static std::atomic<int> calls;
-  calls = 0;
-  Algorithm broken = *find_algorithm("ring", Collective::reduce_scatter);
-  broken.run = [](Transport&, Buffer, Op, const Plan&, Event) -> Event {
-    if (++calls == 3) throw TransportError("the third call fails");
-    return {};
-  };
-  SessionOptions options;
-  options.ranks_per_process = 4;  // two workers of two streams
-  Session session({}, options);
-  Replay step;
-  step.streams = 2;
-  const Algorithm& gather = *find_algorithm("ring", Collective::all_gather);
-  step.tasks = {on_stream(1, gather, {}), computing(0.01, {0}), on_stream(2, broken, {1}),
-                computing(0.01, {2})};
-  try {
-    replay(session, step, {.warmup = 0, .iterations = 5});
-    FAIL() << "nothing was thrown";
-  } catch (const TransportError& e) {
-    EXPECT_SAYS(std::string(e.what()), "the third call fails");
-  }
-}
-
-TEST(RealReplay, StreamsRunBesideEachOther) {
-  SessionOptions options;
-  options.ranks_per_process = 2;  // one worker of two streams
-  Session session({}, options);
-  Algorithm slow = *find_algorithm("ring", Collective::all_gather);
-  slow.run = [](Transport&, Buffer, Op, const Plan&, Event after) -> Event {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    return after;
-  };
-  Replay step;
-  step.streams = 2;
-  step.tasks = {on_stream(1, slow, {}), on_stream(2, slow, {}), computing(0.05, {}),
-                on_stream(1, slow, {2})};
-  const auto steps = replay(session, step, {.warmup = 1, .iterations = 2});
-  ASSERT_EQ(steps.size(), 2u);
-  for (const ReplayedStep& s : steps) {
-    EXPECT_GT(s.seconds, 0.1);
-    EXPECT_LT(s.seconds, 0.19);
-    for (const std::size_t t : {0u, 1u, 2u}) EXPECT_LT(s.start[t], 0.04) << t;
-    EXPECT_GE(s.start[3], s.end[2] - 1e-9);
-  }
-}
-
 // ------------------------------------------------------------------ validate
 
 /// Seconds of a collective of 1 MiB on the four hosts of `folder`, by the profile ideal.

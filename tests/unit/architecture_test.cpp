@@ -188,7 +188,7 @@ TEST(Architecture, NoBoolParametersInHeaders) {
 // Files of a folder are compiled together (CMAKE_UNITY_BUILD), in batches that change with every
 // new file. These two leave it off.
 TEST(Architecture, UnnamedNamesDifferWithinAFolder) {
-  const std::set<std::string> alone = {"algorithms", "algorithms/extensions", "real"};
+  const std::set<std::string> alone = {"algorithms", "algorithms/extensions"};
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> files;
   for (const SourceFile& file : sources())
     if (file.path.ends_with(".cpp") && !alone.contains(file.module))

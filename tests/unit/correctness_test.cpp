@@ -76,6 +76,7 @@ TEST_P(EveryAlgorithm, SumsExactlyOnBothBackends) {
     for (const int segments : {1, 3}) {
       const auto elements = static_cast<std::size_t>(count);
       const Plan plan{.segments = segments, .channels = 0};
+      if (segments > 1 && elements == 0) continue;
       cases.push_back({elements, plan});
       if (segments > 1 && elements == 2003) {
         cases.push_back({elements, plan});
