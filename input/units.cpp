@@ -242,24 +242,32 @@ bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::s
   return true;
 }
 
-bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,
-                          std::string& why) {
+bool parse_money(const std::string& text, const Unit* table, const char* kind, double& amount,
+                 std::string& currency, std::string& why) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> signs{
       {{"€", "EUR"}, {"£", "GBP"}, {"₹", "INR"}}};
-  const auto number = std::min(text.size(), text.find_first_not_of("+-0123456789. "));
-  const auto per_hour = std::min(text.size(), text.find('/', number));
-  std::string_view code = std::string_view(text).substr(number, per_hour - number);
+  currency = "USD";
+  std::string in_dollars = text;
   for (const auto& [sign, iso] : signs)
-    if (code == sign) code = iso;
-  const bool other =
-      code.size() == 3 && code != "USD" &&
-      std::all_of(code.begin(), code.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
-  currency = other ? std::string(code) : "USD";
-  const std::string price = other ? text.substr(0, number) + " USD" + text.substr(per_hour) : text;
-  if (parse_quantity(price, UnitsOf<DollarsPerHour>::table, UnitsOf<DollarsPerHour>::kind,
-                     amount.value, why))
-    return true;
-  why += "; or a currency's three letters and /h, such as EUR/h";
+    if (const auto at = text.find(sign); at != std::string::npos) {
+      currency = iso;
+      in_dollars.replace(at, sign.size(), "$");
+    }
+  const auto capital = [&](std::size_t i) {
+    return i < text.size() && text[i] >= 'A' && text[i] <= 'Z';
+  };
+  for (std::size_t from = 0, to = 0; from < text.size(); from = to + 1) {
+    for (to = from; capital(to);) ++to;
+    if (to - from != 3) continue;
+    currency = text.substr(from, 3);
+    in_dollars.replace(from, 3, "USD");
+    break;
+  }
+  if (parse_quantity(in_dollars, table, kind, amount, why)) return true;
+  if (in_dollars != text) parse_quantity(text, table, kind, amount, why);  // in the user's words
+  const std::string after = std::string(table->spelling).substr(3);  // of the first, USD or USD/h
+  why += fmt::format("; or a currency's three letters{}, such as EUR{}",
+                     after.empty() ? "" : " and " + after, after);
   return false;
 }
 

@@ -141,10 +141,11 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
 /// Reads a rising range of sizes, "8B:1GiB:x4" or "8B..1GiB:x4", which doubles without a factor;
 /// one size is a range of one. On failure returns false and says what is wrong in `why`.
 bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::string& why);
-/// Reads "3.20 EUR/h", "$3.20/h" or "3.20 €/hour": the amount, in units of the currency, and the
-/// currency's ISO 4217 code. On failure returns false and says what is wrong in `why`.
-bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,
-                          std::string& why);
+/// Reads "3.20 EUR/h", "$3.20/h" or "3.20 €/hour" by the table of prices, "900 EUR", "€900" or
+/// "4M EUR" by that of sums: the amount, in units of the currency, and the currency's ISO 4217
+/// code. On failure returns false and says what is wrong in `why`.
+bool parse_money(const std::string& text, const Unit* table, const char* kind, double& amount,
+                 std::string& currency, std::string& why);
 /// A whole decimal number, nothing before or after it, no leading zeros.
 bool parse_number(const std::string& text, double& value, std::string& why);
 

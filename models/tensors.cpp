@@ -234,6 +234,7 @@ double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor
 
 std::vector<Tensor> equal_blocks(int blocks, double parameters) {
   std::vector<Tensor> tensors;
+  parameters = std::round(parameters);  // 8.03 billion is a little less in binary
   const double each = std::floor(parameters / blocks);
   for (int b = 0; b < blocks; ++b)
     tensors.push_back({fmt::format("block.{}", b),

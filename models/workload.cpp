@@ -229,7 +229,8 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
     throw fail("experts", "no tensor is of experts by its name",
                "as model.layers.0.mlp.experts.down_proj; of a transformer all blocks have them");
   const auto total = static_cast<double>(w.elements());
-  if (w.parameters && std::abs(total - w.parameters->value) > rounding_of(w.parameters->value))
+  if (w.parameters &&
+      std::abs(total - std::round(w.parameters->value)) > rounding_of(w.parameters->value))
     throw fail("parameters", fmt::format("says {:.0f}, but the tensors add up to {:.0f}",
                                          w.parameters->value, total));
   if (const double least = least_gflop(w); usual_gflop(w) < least)

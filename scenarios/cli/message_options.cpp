@@ -124,8 +124,8 @@ std::string MessageOptions::sizes_or_default() const {
 /// Throws InputError for an option that would have no effect.
 void MessageOptions::check_what_acts() const {
   const bool unsaid = algorithms.empty() && points_ == MessagePoints::one;
-  const bool nccl =
-      unsaid || std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
+  const bool nccl = algorithms.empty() ||
+                    std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
   const bool ours = !unsaid && (algorithms.empty() || algorithms.size() > (nccl ? 1 : 0));
   for (const auto& [option, given, hint] :
        {std::tuple{"--segments", segments > 0, ""},

@@ -317,7 +317,7 @@ struct RowWords {
         "slower than normal at {}{}; none of the usual causes fits. Next: {}",
         fmt::join(where, ", "),
         r.to_last
-            ? fmt::format(", {:.1f} times the expected time at the largest size", r.times_expected)
+            ? fmt::format(", {:.2f} times the expected time at the largest size", r.times_expected)
             : "",
         r.below_bandwidth ? choice_advice(r)
         : r.several_nodes ? kNodesAdvice
@@ -325,7 +325,7 @@ struct RowWords {
   }
   std::string operator()(remark::SlowInPlace r) const {
     return fmt::format(
-        "in place it is slower: {} takes {}, {:.1f} times as long as out of place, which the rows "
+        "in place it is slower: {} takes {}, {:.2f} times as long as out of place, which the rows "
         "are of; training reduces in place",
         to_text(r.size), to_text(r.in_place), r.times_out_of_place);
   }

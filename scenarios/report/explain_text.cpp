@@ -121,9 +121,10 @@ struct Run {
                        : !unit.empty()      ? text_or(*first, "stream") + " of " + unit
                                        : fmt::format("{} of bucket {}", text_or(*first, "stream"),
                                                      first->value("index", 0));
-    if (last != first)
-      text +=
-          " to " + (unit.empty() ? cell_of(last->value("index", Json())) : text_or(*last, "unit"));
+    const std::string until =
+        unit.empty() ? cell_of(last->value("index", Json())) : text_or(*last, "unit");
+    if (last != first)  // what is of no block has no unit's name
+      text += until.empty() ? " to the rest" : " to " + until;
     return text + batch_words(*first, point);
   }
 };

@@ -3,38 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/sweep/money_keys.hpp"
 #include "scenarios/sweep/workload_keys.hpp"
 #include "topologies/slow_link_fields.hpp"
 
 namespace foreduce {
-
-template <class Fields>
-void describe(Fields& f, UserPrice& p) {
-  f.required("instance", p.instance, "A machine of foreduce list instances, or ./file.yaml.",
-             instance_choice());
-  f.required("price", p.written,
-             "Of one instance: spot, reserved, or your own, e.g. 12.50 USD/h, or 11 EUR/h with an "
-             "exchange_rate.");
-  f.optional("exchange_rate", p.exchange_rate,
-             "USD for one unit of the price's currency, where that is not USD. Answers are in USD.",
-             Limits::between(1e-6, 1e6));
-  f.verify([&](FieldReader& r) {
-    std::string currency, why;
-    if (!parse_price_per_hour(p.written, p.price, currency, why)) {
-      if (r.has("price")) r.problem("price", why);
-      return;
-    }
-    if (currency != "USD" && !r.has("exchange_rate"))
-      r.problem("price",
-                fmt::format("a price in {0} needs exchange_rate: USD for one {0}", currency));
-    if (currency == "USD" && r.has("exchange_rate"))
-      r.problem("exchange_rate", "the price is in USD already");
-    if (r.has("exchange_rate")) p.price = DollarsPerHour{p.price.value * p.exchange_rate};
-    if (!(p.price.value >= 0 && p.price.value <= kMostOf<DollarsPerHour>))
-      r.problem("price",
-                fmt::format("a price is between 0 and {:.0f} USD/h", kMostOf<DollarsPerHour>));
-  });
-}
 
 template <class Fields>
 void describe(Fields& f, SwitchSpec& s) {

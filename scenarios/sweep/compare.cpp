@@ -147,13 +147,13 @@ std::vector<Method> methods_asked(const AllReduceSpec& spec, Collective collecti
   UsableMethods usable = usable_on(first);
   for (const ClusterCase& c : cases)
     if (&c != &first && c.cluster) keep_usable(usable, usable_on(c), c);
-  for (Method& m : usable.methods) {
-    if (m.kind == MethodKind::ours) m.segments = spec.segments.first();
-    if (!m.inner.empty()) m.inner = spec.inner.first();
-  }
   if (usable.methods.empty()) throw input_error(usable.left_out.front());
   provenance.left_out = std::move(usable.left_out);
-  return usable.methods;
+  AllReduceSpec named = spec;
+  for (const Method& m : usable.methods)
+    named.algorithm.values.push_back(m.kind == MethodKind::ours ? std::string(m.algorithm->name)
+                                                                : m.name());
+  return methods_of(named, collective);
 }
 
 /// The change, and what a caller adds to every profile.

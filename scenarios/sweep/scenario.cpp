@@ -151,33 +151,9 @@ void check(FieldReader& f, const Scenario& s) {
       } catch (const InputError& e) {
         f.problem("allreduce", words_of(e));
       }
-  if (!s.workload && !s.messages)
-    f.problem("workload",
-              "a scenario asks about a workload (predict) or messages (compare); neither is there");
 }
 
 }  // namespace
-
-template <class Fields>
-void describe(Fields& f, GoalSpec& g) {
-  f.optional("samples", g.samples,
-             "Samples to be trained on: those of an epoch times the epochs, e.g. 115.3 million.");
-  f.optional("tokens", g.tokens,
-             "The same in tokens, where the workload's sample is a number of tokens.");
-  f.optional("deadline", g.deadline, "Time in which training must end.");
-  f.optional("budget", g.budget, "What training may cost, e.g. 2500 USD, or 4M USD.");
-  f.verify([&g](FieldReader& r) {
-    if (g.samples && r.text_of("samples").ends_with("tokens"))
-      r.problem("samples", "counts samples, not tokens", "tokens: " + r.text_of("samples"));
-    if (g.tokens && r.text_of("tokens").ends_with("samples"))
-      r.problem("tokens", "counts tokens, not samples", "samples: " + r.text_of("tokens"));
-    if (r.has("samples") == r.has("tokens"))
-      r.problem("samples",
-                r.has("samples")
-                    ? "give samples or tokens, not both"
-                    : "this key (or tokens) is missing here: how much is to be trained on?");
-  });
-}
 
 template <class Fields>
 void describe(Fields& f, ServersSpec& s) {
@@ -401,6 +377,10 @@ void add_unused_of_strategies(std::vector<std::string>& unused, const Scenario& 
   }
   if (!any([](const Strategy& one) { return one.sharding == Sharding::zero3; }))
     add_given({"workload.prefetch", "workload.reshard_after_forward"});
+  const std::vector<std::string>& forced = s.allreduce.nccl.algo.values;
+  const auto is_tree = [](const std::string& algo) { return algo.ends_with("Tree"); };
+  if (!forced.empty() && std::all_of(forced.begin(), forced.end(), is_tree) && !any(all_reduces))
+    unused.emplace_back("allreduce.nccl.algo");  // NCCL gathers and scatters by no tree
   const std::vector<int>& accumulated = s.workload->accumulation.values;
   if (s.places.contains("workload.no_sync") && s.workload->global_batch.values.empty() &&
       std::all_of(accumulated.begin(), accumulated.end(), [](int n) { return n == 1; }))
@@ -428,8 +408,9 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
     unused.emplace_back("allreduce.bucket");
   if (asked != Asked::messages && s.workload) add_unused_of_strategies(unused, s);
-  if (s.places.contains("cluster.fabric.placement") && s.cluster.fabric.nodes_per_leaf == 0)
-    unused.emplace_back("cluster.fabric.placement");  // no leaves among which nodes could be spread
+  for (const char* of_leaves : {"cluster.fabric.placement", "cluster.fabric.spine_latency"})
+    if (s.places.contains(of_leaves) && s.cluster.fabric.nodes_per_leaf == 0)
+      unused.emplace_back(of_leaves);  // no leaves among which nodes could be spread
   for (const UserPrice& p : s.cluster.prices)
     if (!in_cluster(s, p.instance))
       unused.push_back(fmt::format("cluster.prices of {}", p.instance));

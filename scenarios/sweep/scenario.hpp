@@ -201,6 +201,8 @@ struct MessagesSpec {
 struct GoalSpec {
   std::optional<Count> samples, tokens;  ///< to be trained on; one of the two
   std::optional<Seconds> deadline;
+  std::string budget_written;  ///< as the scenario has it: "$500", "900 EUR"
+  double exchange_rate = 0;    ///< USD for one unit of the written currency; 0: none was given
   std::optional<Dollars> budget;
 };
 

@@ -37,6 +37,10 @@ Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sy
 
 }  // namespace
 
+bool all_reduces(const Strategy& one) {
+  return one.sharding == Sharding::none || !one.hybrid.empty() || one.tensor > 1;
+}
+
 std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
   std::vector<Strategy> all;
   const auto hybrids =

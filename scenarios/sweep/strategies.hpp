@@ -21,6 +21,9 @@ struct Strategy {
   bool operator==(const Strategy&) const = default;
 };
 
+/// Whether some of its GPUs sum what all of them keep.
+bool all_reduces(const Strategy& strategy);
+
 /// All that a workload asks for, each once: without sharding there are no groups.
 std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 

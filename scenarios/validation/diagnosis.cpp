@@ -392,7 +392,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
         stated = says && !listed && is_to_be_mended_first(all[s].fault(), suspect, few);
     const bool fits = misfit < poorest_fit(all[s].fault(), base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
-                      (!of_small_sizes(all[s].fault()) || reaches_the_end(suspect, few));
+                      fits_the_end(all[s], suspect, few);
     const bool crawls = may_crawl(all[s]) && misfit < most_misfit(base) &&
                         (all[s].fault() != Fault::rails || reaches_the_end(suspect, few)) &&
                         crawls_throughout(few.sizes, few.measured, few.healthy);

@@ -162,8 +162,9 @@ remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
   found.to_last = slow(rows.size() - 1);
   found.times_expected = times_expected(rows.back());
   found.several_nodes = table.nodes > 1;
-  found.below_bandwidth =
-      table.nodes > 1 && !found.to_last && rows.back().row.bytes >= CheckLimits::plateau_from;
+  found.below_bandwidth = table.nodes > 1 && !found.to_last &&
+                          rows.back().row.bytes >= CheckLimits::plateau_from &&
+                          found.times_expected < CheckLimits::short_plateau;
   found.no_tuner = log.tuner == false;
   found.network = network;
   return found;
@@ -183,7 +184,8 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
                   r.row.in_place->time > CheckLimits::far_slower * r.high);
     in_a_row = slow ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
-    if (slow && ratio(i) > ratio(worst)) worst = i;
+    constexpr double kAlike = 0.95;  // of sizes that are as slow the largest is told
+    if (slow && ratio(i) > kAlike * ratio(worst)) worst = i;
   }
   if (!far && longest < std::min<std::size_t>(3, table.rows.size())) return std::nullopt;
   const NcclRow& row = table.rows[worst].row;

@@ -112,7 +112,7 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
       ++out;
       within += std::abs(suspect[i].place(measured[i])) <= 1;
     }
-  return out > 0 ? within / out : 0;
+  return out > 0 ? within / out : 1;
 }
 
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
@@ -200,8 +200,27 @@ bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few)
                                    suspect.back().time;
 }
 
+namespace {
+
+/// Whether the largest size took far less than it takes with the fault.
+bool outruns(const std::vector<Expectation>& suspect, const Sample& few) {
+  return few.measured.back() * CheckLimits::near < suspect.back().time;
+}
+
+}  // namespace
+
+bool fits_the_end(const Setup& setup, const std::vector<Expectation>& suspect, const Sample& few) {
+  const Fault fault = setup.fault();
+  if (!may_crawl(setup) && outruns(suspect, few)) return false;
+  return (!of_small_sizes(fault) && fault != Fault::protocol) || reaches_the_end(suspect, few);
+}
+
 bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
                            const Sample& few) {
+  // Not what cannot have held. A model of other faults is not sure enough to say so.
+  if (fault == Fault::protocol && outruns(suspect, few) &&
+      suspect.back().place(few.measured.back()) < -1)
+    return false;
   if (fault != Fault::rails && fault != Fault::bounce && fault != Fault::no_nvls &&
       fault != Fault::protocol)
     return false;

@@ -96,6 +96,10 @@ bool of_small_sizes(Fault fault);
 bool leaves_no_other(Fault fault);
 /// Whether the largest size takes no longer than the suspect would.
 bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few);
+/// Whether the largest size agrees with a fault that no line of the log tells: it is not far faster
+/// than that allows, and what costs messages, or a protocol, leaves no more to be explained there.
+bool fits_the_end(const Setup& setup, const std::vector<Expectation>& suspect, const Sample& few);
+
 /// Whether a fault that the log names has to be mended whatever else is wrong, for it takes much
 /// longer than a healthy cluster at the sizes that are slow: cards that are missing, GPUDirect or
 /// NVLS that is off, and by some more a protocol that is forced.

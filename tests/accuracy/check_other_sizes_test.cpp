@@ -6,6 +6,7 @@
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/diagnosis.hpp"
+#include "tests/support/checked_logs.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 #include "tests/support/simulation.hpp"
@@ -57,7 +58,9 @@ TEST(CheckWithoutPublishedTimes, CannotTellWhereLargeSizesAreFarBelowTheModel) {
     EXPECT_FALSE(slow.normal) << instance;
   }
   EXPECT_TRUE(judged("p4d.24xlarge", 4, 1.5).unsure);
-  EXPECT_TRUE(judged("p4d.24xlarge", 8, 1.3).unsure);  // as with three of four NICs
+  const CheckedTable three = judged("p4d.24xlarge", 8, 1.3);  // as with three of four NICs
+  EXPECT_TRUE(three.unsure);
+  EXPECT_SAYS(causes_of(three), "3 of 4 rails");
 }
 
 // Of p5en on two nodes the largest size alone was published: the sizes before it have the model's

@@ -118,6 +118,26 @@ TEST(Check, NamesNoCauseThatCouldNotBeSoFast) {
   EXPECT_SAYS_NOT(causes_of(t), "1 of 4 rails");
 }
 
+// Messages of Simple cost small sizes only: it was named for half as much again at every size.
+TEST(Check, NamesNoProtocolWhereTheLargestSizesAreAsSlow) {
+  const CheckedTable t = checked(slower("awsome_p5_2n", 1.5, 0), "p5.48xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_FALSE(t.causes.empty());
+  EXPECT_SAYS_NOT(causes_of(t), "Simple");
+}
+
+// NCCL by LL reaches 8 GB/s there.
+TEST(Check, ASettingThatWouldBeFarSlowerIsNotToBeMendedFirst) {
+  NcclLog log = slower("awsome_p5_2n", 1.3, 0);
+  log.tables[0].facts.settings["NCCL_PROTO"] = "LL";
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS_NOT(causes_of(t), "LL;");
+  EXPECT_TRUE(std::any_of(t.remarks.begin(), t.remarks.end(), [](const Remark& r) {
+    return std::holds_alternative<remark::Unexplained>(r);
+  })) << causes_of(t);
+}
+
 // A sixth slower is inside the wide interval of a cluster that nobody published, and normal; nearly
 // a third slower is too, but then the log says why.
 TEST(Check, NamesTheLogsFaultWhenTimesAreWithinTheInterval) {
@@ -328,7 +348,8 @@ TEST(Check, CallsWrongElementsNotNormal) {
 }
 
 TEST(Check, ExplainsBusbwAboveTheNics) {
-  EXPECT_SAYS(remarks_of(checked(p4d_log())), "which a tree can reach: on two nodes it sends each byte once");
+  EXPECT_SAYS(remarks_of(checked(p4d_log())),
+              "which a tree can reach: on two nodes it sends each byte once");
 }
 
 TEST(Check, TakesTheClusterFromTheLog) {

@@ -25,6 +25,20 @@ TEST(Compare, WidensTheIntervalOfForcedChannelsAndProtocols) {
   EXPECT_FALSE(widened(" --nccl-version 2.20"));
 }
 
+// The default has NCCL among all algorithms, and its settings were refused.
+TEST(Compare, SetsNcclAmongAllAlgorithms) {
+  const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
+  const auto points = json_of(p5 + "--nccl-proto Simple")["points"];
+  EXPECT_GT(points.size(), 3u);
+  EXPECT_EQ(points[0]["algorithm"], "nccl Simple");
+  // What is for our algorithms acts on all of them, too.
+  for (const auto& p : json_of(p5 + "--protocol LL")["points"])
+    if (p["algorithm"] != "nccl") {
+      EXPECT_SAYS(p["algorithm"].get<std::string>(), " LL");
+    }
+  EXPECT_SAYS(foreduce_says(p5 + "--nccl-version 2.99").out, "NCCL 2.99 is not known");
+}
+
 TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 4 --sizes 64MiB --algorithm nccl ";
   const nlohmann::json free = json_of(p5)["points"][0];

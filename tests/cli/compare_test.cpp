@@ -285,10 +285,9 @@ messages: { sizes: 1 GB, bound: exact }
 
 TEST(Compare, RefusesOptionsWithoutEffect) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
-  for (const char* options :
-       {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
-        "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128", "--algorithm nccl --protocol LL",
-        "--algorithm ring --nccl-version 2.20"})
+  for (const char* options : {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
+                              "--algorithm ring --nccl-algo Ring", "--algorithm nccl --protocol LL",
+                              "--algorithm ring --nccl-version 2.20"})
     EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
 }
 

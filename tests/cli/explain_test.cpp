@@ -153,6 +153,17 @@ TEST(Explain, ShardedStepsPartsAddUp) {
   }
 }
 
+// What is in no block has no name: "reduce_scatter of h.0 to".
+TEST(Explain, NamesBothEndsOfARunOfCollectives) {
+  const TemporaryFolder folder;
+  const auto scenario = folder.write("s.yaml", R"(
+workload: { model: gpt2-1.5b, precision: bf16, batch_per_gpu: 4, sharding: zero3 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+)");
+  EXPECT_SAYS(foreduce_says("explain --no-changes " + scenario.string()).out,
+              "reduce_scatter of h.0 to the rest");
+}
+
 TEST(Explain, AsksWhichPointAndRefusesWhatItCannotExplain) {
   const auto says = [](const std::string& arguments) {
     const Result r = foreduce_says("explain " + arguments);

@@ -106,6 +106,26 @@ TEST(Hints, ABudgetHasThousandsAndMillions) {
   EXPECT_EQ(budget("1.5 million USD"), 1.5e6);
 }
 
+TEST(Hints, ABudgetMayBeInAnyCurrency) {
+  const auto budget = [](const std::string& text) {
+    return hinted("precision: bf16", "goal: { samples: 1 M, budget: " + text + " }")
+        .goal->budget->value;
+  };
+  for (const char* same : {"900 EUR", "€900", "900€", "0.9 k EUR"})
+    EXPECT_NEAR(budget(std::string(same) + ", exchange_rate: 1.1"), 990, 1e-9) << same;
+  EXPECT_NEAR(budget("4M GBP, exchange_rate: 1.25"), 5e6, 1e-6);
+  const auto refusal = [&](const std::string& text) { return error_of([&] { budget(text); }); };
+  EXPECT_SAYS(refusal("900 EUR"), "goal.budget: a budget in EUR needs exchange_rate: USD for one");
+  EXPECT_SAYS(refusal("$900, exchange_rate: 1.1"), "goal.exchange_rate: the budget is in USD");
+  EXPECT_SAYS(refusal("900 euros"), "'euros' is not a unit of a sum of money");
+  EXPECT_SAYS(refusal("900 euros"), "or a currency's three letters, such as EUR");
+  EXPECT_SAYS(error_of([] {
+                hinted("precision: bf16",
+                       "goal: { samples: 1 M, deadline: 2 days, exchange_rate: 1.1 }");
+              }),
+              "goal.exchange_rate: there is no budget");
+}
+
 TEST(Hints, AFileUnderItsOtherEndingIsNamed) {
   const TemporaryFolder folder;
   folder.write("base.yaml", "name: x\n");

@@ -113,9 +113,6 @@ const Bad kKeys[] = {
      with("{ instance: p3dn.24xlarge, nodes: [1, 2] }",
           "{ switch: { ranks: 2, bandwidth: 1 GB/s, latency: 1 us } }"),
      {"a switch is for compare"}},
-    {"no_question",
-     with("workload:  { model: bert-large, precision: fp16, batch_per_gpu: 8 }\n", ""),
-     {"asks about a workload (predict) or messages (compare)"}},
 };
 INSTANTIATE_TEST_SUITE_P(Keys, BadScenario, testing::ValuesIn(kKeys), bad_name);
 

@@ -119,6 +119,25 @@ TEST(ShardingKeys, LeaveBucketsWithoutEffect) {
   EXPECT_TRUE(unused("[ddp, zero3]").empty());
 }
 
+TEST(ShardingKeys, ATreeOfNcclsNeedsAnAllReduce) {
+  const auto unused = [](const std::string& keys, const std::string& algo) {
+    return unused_keys(
+        parse_scenario("s.yaml", "name: x\nworkload: { model: gpt2-124m, batch_per_gpu: 1, " +
+                                     keys +
+                                     " }\ncluster: { instance: p4d.24xlarge, nodes: 4 }\n"
+                                     "allreduce: { algorithm: nccl, nccl: { algo: " +
+                                     algo + " } }\n"),
+        Asked::training);
+  };
+  const std::vector<std::string> told{"allreduce.nccl.algo"};
+  EXPECT_EQ(unused("sharding: zero3", "Tree"), told);
+  EXPECT_EQ(unused("sharding: [zero1, zero3]", "[Tree, NVLSTree]"), told);
+  EXPECT_TRUE(unused("sharding: zero3", "[Ring, Tree]").empty());
+  EXPECT_TRUE(unused("sharding: [ddp, zero3]", "Tree").empty());
+  EXPECT_TRUE(unused("sharding: zero3, hybrid: node", "Tree").empty());
+  EXPECT_TRUE(unused("sharding: zero3, tensor_parallel: 2", "Tree").empty());
+}
+
 TEST(FabricKeys, PlacementWithoutLeavesIsTold) {
   const auto unused = [](const std::string& fabric) {
     return unused_keys(parse_scenario("s.yaml",
@@ -128,7 +147,9 @@ TEST(FabricKeys, PlacementWithoutLeavesIsTold) {
                        Asked::training);
   };
   EXPECT_EQ(unused("{ placement: spread }"), std::vector<std::string>{"cluster.fabric.placement"});
-  EXPECT_TRUE(unused("{ placement: spread, nodes_per_leaf: 2 }").empty());
+  EXPECT_EQ(unused("{ spine_latency: 1 ms }"),
+            std::vector<std::string>{"cluster.fabric.spine_latency"});
+  EXPECT_TRUE(unused("{ placement: spread, spine_latency: 1 ms, nodes_per_leaf: 2 }").empty());
 }
 
 TEST(ShardingKeys, WithoutEffectAreTold) {

@@ -106,6 +106,13 @@ variants: [{ sample: 4096 tokens, train_gflop: 188000 }]
 )");
   EXPECT_EQ(w.tensors.size(), 3u);
   EXPECT_EQ(w.elements(), 7240000000u);
+  // In binary 8.03 times a billion is a little less than a whole number.
+  for (const auto& [text, count] : {std::pair("8.03B", 8030000000u), {"2.01B", 2010000000u}})
+    EXPECT_EQ(workload(fmt::format("workload: x\nblocks: 32\nparameters: {}\nvariants: [{{ "
+                                   "sample: 4096 tokens, train_gflop: 300000 }}]\n",
+                                   text))
+                  .elements(),
+              count);
 }
 
 TEST(Workload, RefusesBlocksWithoutParameters) {
