@@ -457,7 +457,7 @@ CheckedTable Diagnosis::judge() {
   if (usual) {
     if (!shown_by_log(all)) remark_on_harmless(all);
     else checked_.normal = false;
-    rank_causes(checked_.causes, checked_.misfit);
+    settle(checked_);
     return std::move(checked_);
   }
   if (only_lone_ || mostly_fast(checked_)) return std::move(checked_);
@@ -480,7 +480,7 @@ CheckedTable Diagnosis::judge() {
   } else if (checked_.causes.empty() && all_tried_) {
     checked_.remarks.push_back(slow_ranges(checked_, table_.facts, network_of(cluster_.machine)));
   }
-  rank_causes(checked_.causes, checked_.misfit);
+  settle(checked_);
   return std::move(checked_);
 }
 

@@ -194,6 +194,7 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
 
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
   const auto& rows = table.rows;
+  std::optional<LoneRow> small;
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const bool last = i + 1 == rows.size();
     const double bytes = rows[i].row.bytes,
@@ -202,14 +203,20 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
                  times = times_expected(rows[i]) / beside;
     // On a plateau one healthy cluster repeats within some per cent.
     const bool plateau = bytes >= CheckLimits::plateau_from && rows[i].verdict == Verdict::slow;
-    if (bytes < CheckLimits::bandwidth_from || (last && (!plateau || i < 2)) ||
-        times < (plateau ? CheckLimits::lone_on_plateau : CheckLimits::lone))
+    const bool large = bytes >= CheckLimits::bandwidth_from;
+    if ((last && (!plateau || i < 2)) || times < (plateau ? CheckLimits::lone_on_plateau
+                                                  : large ? CheckLimits::lone
+                                                          : CheckLimits::lone_far))
       continue;
+    if (!large) {  // latency jitters: told, and held against nobody
+      if (!small) small = LoneRow{i, false, {Bytes{bytes}, times, last}};
+      continue;
+    }
     return LoneRow{i,
                    plateau || (times > CheckLimits::lone_far && !may_be_a_switch(rows[i])),
                    {Bytes{bytes}, times, last}};
   }
-  return std::nullopt;
+  return small;
 }
 
 remark::ColdStart cold_start(const CheckedTable& table) {

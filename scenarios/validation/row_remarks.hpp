@@ -56,7 +56,8 @@ struct LoneRow {
   bool far = false;  ///< so much longer that it is no scatter
   remark::LoneSlowSize remark;
 };
-/// The first of them; nothing where there is none, or below 1 MiB, where times are latency.
+/// The first of them, rather of large sizes; nothing where there is none. Small ones, where latency
+/// jitters, take twice as long at least, and are never far.
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
 remark::ColdStart cold_start(const CheckedTable& table);

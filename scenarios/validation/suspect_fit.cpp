@@ -295,4 +295,10 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   causes = std::move(kept);
 }
 
+void settle(CheckedTable& table) {
+  rank_causes(table.causes, table.misfit);
+  const bool told = !table.causes.empty() && table.causes.front().certain;
+  table.unsure = table.unsure && (table.other_machine || !told);
+}
+
 }  // namespace foreduce

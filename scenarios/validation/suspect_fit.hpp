@@ -120,4 +120,8 @@ double poorest_fit(Fault fault, double healthy_misfit);
 /// no more than an explanation may.
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit);
 
+/// Ranks the causes of a table. Where the log itself says what is wrong and how slow that is, wide
+/// intervals leave nothing open.
+void settle(CheckedTable& table);
+
 }  // namespace foreduce

@@ -63,6 +63,18 @@ TEST(CheckWithoutPublishedTimes, CannotTellWhereLargeSizesAreFarBelowTheModel) {
   EXPECT_SAYS(causes_of(three), "3 of 4 rails");
 }
 
+// Twice the time is within the interval of a cluster that nobody measured.
+TEST(CheckWithoutPublishedTimes, CannotTellUnlessTheLogDoes) {
+  NcclLog log = printed("g6e.48xlarge", 2, 2.2);
+  const auto judge = [&] { return check(log, {"g6e.48xlarge", 2}, BatchOptions{}).at(0); };
+  EXPECT_TRUE(judge().unsure);
+  log.tables[0].facts.network = NcclNetwork::sockets;
+  const CheckedTable told = judge();
+  EXPECT_FALSE(told.unsure);
+  EXPECT_FALSE(told.normal);
+  EXPECT_SAYS(causes_of(told), "TCP");
+}
+
 // Of p5en on two nodes the largest size alone was published: the sizes before it have the model's
 // wide interval, in which a plateau 12 % below the published one was normal.
 TEST(CheckOfOnePublishedSize, IsEnoughForASlowPlateau) {

@@ -246,7 +246,7 @@ TEST(CheckSettings, NormalTimesAreCountedWhereTheLogSaysWhatIsWrong) {
 TEST(CheckSettings, ACauseBehindAPoorerOneSaysWhy) {
   const TemporaryFolder folder;
   const Result table = foreduce_says("compare " + kP5 +
-                                     "--nodes 2 --nccl-algo Ring --algorithm nccl --sizes "
+                                     "--nodes 4 --nccl-algo Ring --algorithm nccl --sizes "
                                      "8B:8GiB:x2 --format nccl-tests");
   EXPECT_SAYS(
       words(foreduce_says("check " + folder.write("run.log", table.out).string() + " " + kP5).out),
