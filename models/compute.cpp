@@ -195,7 +195,7 @@ struct PeakShare {
 
 /// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
 /// would at the best share, a small part is fixed, and the rest goes with the memory's bandwidth.
-/// At most the best share, which is of tensor cores: without them, at most what was reached.
+/// At most the best share.
 double transferred_share(const Gpu& from, const Gpu& to, Precision precision, double share) {
   const TrainingConstants& c = training_constants();
   const double peaks = peak_of(to, precision) / peak_of(from, precision);
@@ -205,9 +205,7 @@ double transferred_share(const Gpu& from, const Gpu& to, Precision precision, do
   const double arithmetic = (1 - c.fixed_share) * std::min(1.0, share / c.best_share);
   const double memory = 1 - c.fixed_share - arithmetic;
   const double time = c.fixed_share + arithmetic / peaks + memory / bandwidths;
-  const bool by_tensor_cores = precision != Precision::fp32;
-  return std::min(share / (time * peaks),
-                  by_tensor_cores ? c.best_share : std::max(c.best_share, share));
+  return std::min(share / (time * peaks), c.best_share);
 }
 
 /// From every GPU that was measured, with the asked sample where any was: the median, so that one

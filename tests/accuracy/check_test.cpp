@@ -126,6 +126,22 @@ TEST(Check, NamesNoProtocolWhereTheLargestSizesAreAsSlow) {
   EXPECT_SAYS_NOT(causes_of(t), "Simple");
 }
 
+// A small size alone may be the first of something, so it is told and not held against the run.
+TEST(Check, NotesASmallSizeOfThreeTimesItsNeighbours) {
+  NcclLog log = slower("awsome_p5_2n", 1);
+  auto& rows = log.tables[0].rows;
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [](const NcclRow& r) { return r.bytes == 256 * 1024; });
+  ASSERT_NE(row, rows.end());
+  row->out_of_place->time = row->out_of_place->time * 3;
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  const auto told = std::find_if(t.remarks.begin(), t.remarks.end(), [](const Remark& r) {
+    return std::holds_alternative<remark::LoneSlowSize>(r);
+  });
+  ASSERT_NE(told, t.remarks.end());
+  EXPECT_EQ(std::get<remark::LoneSlowSize>(*told).size.value, 256 * 1024);
+}
+
 // NCCL by LL reaches 8 GB/s there.
 TEST(Check, ASettingThatWouldBeFarSlowerIsNotToBeMendedFirst) {
   NcclLog log = slower("awsome_p5_2n", 1.3, 0);
