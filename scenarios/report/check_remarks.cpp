@@ -204,6 +204,12 @@ struct RunWords {
     return fmt::format("{}: {} is left out: it is none that foreduce predicts", r.file,
                        r.collective.empty() ? "a table" : r.collective);
   }
+  std::string operator()(const remark::LearntFault& r) const {
+    return fmt::format(
+        "{} is of a cluster that is slower than such clusters are{}: the profile describes it as "
+        "it is, fault included; see foreduce check {}",
+        r.file, r.likeliest ? fmt::format(" ({})", what_words(*r.likeliest)) : "", r.file);
+  }
 };
 
 /// Remarks on sizes and on sums.

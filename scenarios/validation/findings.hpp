@@ -365,20 +365,24 @@ struct LogNote {
 struct LeftOut {
   std::string file, collective;
 };
+/// A log that a profile was fitted to is not normal beside the profile that ships.
+struct LearntFault {
+  std::string file;
+  std::optional<Finding> likeliest;  ///< nothing: no usual cause fits
+};
 }  // namespace remark
-using Remark =
-    std::variant<remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
-                 remark::WideInterval, remark::PredictionAlone, remark::ColdStart, remark::FirstUse,
-                 remark::EarlyChange, remark::Impossible, remark::Settings, remark::Harmless,
-                 remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
-                 remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
-                 remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
-                 remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
-                 remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
-                 remark::WrongElements, remark::FailedChecks, remark::LargeError,
-                 remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
-                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-                 remark::SideBySide, remark::AskedProfile, remark::SameGpu, remark::GpusInUse,
-                 remark::LogNote, remark::LeftOut, remark::OtherPlugin, remark::Warned>;
+using Remark = std::variant<
+    remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
+    remark::WideInterval, remark::PredictionAlone, remark::ColdStart, remark::FirstUse,
+    remark::EarlyChange, remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced,
+    remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
+    remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics,
+    remark::AtLineRate, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
+    remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
+    remark::WrongElements, remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
+    remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus,
+    remark::PcieCards, remark::OutsideEc2, remark::SideBySide, remark::AskedProfile,
+    remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::LearntFault,
+    remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

@@ -146,6 +146,32 @@ void require_asked(const std::vector<NcclLog>& logs, const Collector& collector,
   }
 }
 
+/// What check says of the logs that a profile is fitted to, for a fit learns faults silently.
+std::vector<Remark> learnt_faults(const std::vector<NcclLog>& logs,
+                                  const LogCalibrationQuestion& question,
+                                  const BatchOptions& options) {
+  CheckQuestion healthy;
+  healthy.instance = question.instance;
+  healthy.nodes = question.nodes;
+  std::vector<Remark> found;
+  for (const NcclLog& log : logs) try {
+      for (const CheckedTable& table : check(log, healthy, options)) {
+        const auto& asked = question.collectives;
+        const bool fitted = std::find(asked.begin(), asked.end(), table.collective) != asked.end();
+        const bool slow =
+            std::any_of(table.rows.begin(), table.rows.end(),
+                        [](const CheckedRow& row) { return row.verdict == Verdict::slow; });
+        if (!fitted || table.normal || table.unsure || !slow) continue;
+        remark::LearntFault fault{log.file, {}};
+        if (!table.causes.empty()) fault.likeliest = table.causes.front().finding;
+        found.emplace_back(std::move(fault));
+        break;
+      }
+    } catch (const InputError&) {  // a log that cannot be judged is fitted all the same
+    }
+  return found;
+}
+
 }  // namespace
 
 UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
@@ -167,6 +193,8 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
         "measure with -b 8 -e 8G -f 2");
   const std::string release = collector.release();
   std::vector<Remark> remarks = collector.remarks();
+  for (Remark& fault : learnt_faults(logs, question, options.batch))
+    remarks.push_back(std::move(fault));
   const Machine machine = *collector.machine();
   UserPoints own = collector.points();
   own.fitted_to = fmt::format("{}", fmt::join(fitted_to, ", "));

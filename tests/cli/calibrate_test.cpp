@@ -235,6 +235,21 @@ TEST(CalibrateLogs, KnowTheClusterThatTheyAreOf) {
   EXPECT_EQ(points[0]["interval_widened"], false) << points[0];
 }
 
+TEST(CalibrateLogs, TellsThatTheyAreOfASickCluster) {
+  const TemporaryFolder folder;
+  const auto remarks = [&](const std::string& log) {
+    const std::string kept = (folder.path() / log).string() + ".yaml";
+    const Result r = foreduce_says(
+        fmt::format("calibrate {} --instance p4d.24xlarge --rounds 1 --format json -o {} 2>&1",
+                    log_path(log), kept));
+    return nlohmann::json::parse(r.out)["remarks"].dump();
+  };
+  const std::string sick = remarks("skypilot_p4d_2n_one_efa.txt");
+  EXPECT_SAYS(sick, "1 of 4 rails carries everything");
+  EXPECT_SAYS(sick, "the profile describes it as it is, fault included");
+  EXPECT_SAYS_NOT(remarks("skypilot_p4d_2n.txt"), "fault");
+}
+
 TEST(Calibrate, ExitStatusSaysWhetherTheProfileDescribesItsMessages) {
   const TemporaryFolder folder;
   // It asks nothing but what the cluster is.
