@@ -11,7 +11,9 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "input/text_stream.hpp"
 
@@ -187,6 +189,55 @@ YamlFile YamlFile::read(std::string name, std::istream& in) {
   return parse(std::move(name), std::move(text));
 }
 
+namespace {
+
+/// Where a text is not UTF-8; nothing where all of it is (RFC 3629: no overlong forms, no
+/// surrogates).
+std::optional<std::size_t> where_not_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = [&](std::size_t i) {
+      return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+    };
+    const unsigned first = byte(at);
+    const std::size_t more = first < 0x80                     ? 0
+                             : first >= 0xC2 && first <= 0xDF ? 1
+                             : first >= 0xE0 && first <= 0xEF ? 2
+                             : first >= 0xF0 && first <= 0xF4 ? 3
+                                                              : 4;
+    if (more == 4) return at;
+    for (std::size_t i = 1; i <= more; ++i)
+      if ((byte(at + i) & 0xC0) != 0x80) return at;
+    const unsigned second = byte(at + 1);
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
+      return at;
+    at += more + 1;
+  }
+  return std::nullopt;
+}
+
+/// The line and column of a byte.
+Mark mark_of(std::string_view text, std::size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const auto line = std::count(before.begin(), before.end(), '\n');
+  const std::size_t start = before.rfind('\n') + 1;  // 0 where there is none
+  return {static_cast<int>(line) + 1, static_cast<int>(at - start) + 1};
+}
+
+/// The tab by which that line, counted from 1, is indented, which YAML does not take.
+std::optional<Mark> indenting_tab(std::string_view text, int line) {
+  std::size_t start = 0;
+  for (int n = 1; n < line; ++n) {
+    start = text.find('\n', start);
+    if (start++ == std::string_view::npos) return std::nullopt;
+  }
+  const std::size_t first = text.find_first_not_of(' ', start);
+  if (first == std::string_view::npos || text[first] != '\t') return std::nullopt;
+  return Mark{line, static_cast<int>(first - start) + 1};
+}
+
+}  // namespace
+
 YamlFile YamlFile::parse(std::string name, std::string text) {
   YamlFile file;
   file.name_ = std::move(name);
@@ -197,6 +248,13 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
     throw file_error(file.name_, fmt::format("not a text file (byte {} is not a character)", odd));
   if (text.starts_with("\xEF\xBB\xBF"))
     text.erase(0, 3);  // yaml-cpp skips it, and counts places without it
+  if (const auto odd = where_not_utf8(text)) {
+    const Mark at = mark_of(text, *odd);
+    throw InputError(Problem{
+        file.name_, at.line, at.column, "",
+        fmt::format("not UTF-8 text (byte 0x{:02x})", static_cast<unsigned char>(text[*odd])),
+        "save it as UTF-8", ""});
+  }
   file.text_ = std::move(text);
   TextStream in(file.text_);
   Builder builder(file);
@@ -211,8 +269,11 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
         file.problem(second.root.mark, "", "only one document a file is accepted");
     }
   } catch (const YAML::Exception& e) {
-    file.problem({std::max(1, e.mark.line + 1), std::max(1, e.mark.column + 1)}, "",
-                 "not valid YAML: " + e.msg);
+    if (const auto tab = indenting_tab(file.text_, e.mark.line + 1))
+      file.problem(*tab, "", "not valid YAML: a tab, where spaces indent");
+    else
+      file.problem({std::max(1, e.mark.line + 1), std::max(1, e.mark.column + 1)}, "",
+                   "not valid YAML: " + e.msg);
   }
   file.throw_if_problems();
   return file;

@@ -367,9 +367,11 @@ double together(double factor, double other) {
 ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
   const Workload& workload = b.workload;
   const TrainingConstants& c = training_constants();
-  const double linear = linear_share(workload, b.sample), halved = c.fp8_share * linear;
-  const Seconds in_bf16 = time.forward_backward;
+  const double linear = linear_share(workload, b.sample);
   const auto width = static_cast<double>(usual_width(workload.tensors));
+  // Casts and scales go with the width, products with its square.
+  const double halved = c.fp8_share * linear * width / (width + c.fp8_half_width);
+  const Seconds in_bf16 = time.forward_backward;
   const double best = 1 - linear * width / (width + c.half_width) / 2;
   time.least = compute_at_peak(b);
   time.forward_backward =

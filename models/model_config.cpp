@@ -378,7 +378,9 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   w.name = name_for(keys, config, choices);
   const Workload reference = Workloads().load(family.estimate_from);
   w.estimate = reference.estimate;
-  if (reference.estimate.within)  // it was published of decoders
+  if (std::string_view(family.estimate_from) == "llama2-7b")
+    w.estimate = decoder_estimate(static_cast<double>(usual_width(w.tensors)));
+  else if (reference.estimate.within)  // it was published of decoders
     w.estimate = at_width(reference.estimate, static_cast<double>(usual_width(reference.tensors)),
                           static_cast<double>(usual_width(w.tensors)));
   w.title = w.name + " training";

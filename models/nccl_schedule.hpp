@@ -67,12 +67,13 @@ struct Schedule {
 Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 
-/// As one of our own algorithms would run with that library's transport: by `protocol`, or where
-/// that is empty by the one of its protocols that suits `bytes` and the algorithm's chain of
-/// messages, over as many channels, cut as the algorithm says. Without protocols, by its links'
+/// As one of our own algorithms would run with that library's transport: by `protocol`, over as
+/// many channels, cut as the algorithm says. Where `protocol` is empty it is one of those by which
+/// `bytes` and the algorithm's chain of messages may be fastest: the likeliest at `place` 0, then
+/// the next ones, and the likeliest again where there are no more. Without protocols, by its links'
 /// latencies and rates alone.
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site& site, Bytes bytes,
-                      const std::string& protocol = {});
+                      const std::string& protocol = {}, std::size_t place = 0);
 
 /// Why own algorithms cannot be sent by that protocol of the profile; empty where they can, and for
 /// an empty protocol.

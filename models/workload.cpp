@@ -44,6 +44,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
   f.required("half_width", c.half_width, "", Limits::between(1, 1e5));
   f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
+  f.required("fp8_half_width", c.fp8_half_width, "", Limits::between(1, 1e5));
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
   f.required("fp32_traffic", c.fp32_traffic, "", Limits::between(1, 4));
   f.required("fp32_traffic_within", c.fp32_traffic_within, "", Limits::between(1, 4));
@@ -189,8 +190,29 @@ std::string Workload::suggest_sample(const std::string& sample) const {
 }
 
 Estimate decoder_estimate(double width) {
-  const Workload known = Workloads().load("llama2-7b");
-  return at_width(known.estimate, static_cast<double>(usual_width(known.tensors)), width);
+  const auto scaled = [&](const char* model) {
+    const Workload known = Workloads().load(model);
+    return at_width(known.estimate, static_cast<double>(usual_width(known.tensors)), width);
+  };
+  // Up to GPT-NeoX 20B's width as Llama-2 7B, from that of 34B and 70B on as these.
+  constexpr double kAsSmall = 6144, kAsLarge = 8192;
+  if (width >= kAsLarge) return scaled("llama2-70b");
+  Estimate estimate = scaled("llama2-7b");
+  if (width <= kAsSmall) return estimate;
+  const Estimate large = scaled("llama2-70b");
+  const double part = std::log(width / kAsSmall) / std::log(kAsLarge / kAsSmall);
+  const auto blend = [part](double& share, double other) {
+    share = std::round(1000 * std::pow(share, 1 - part) * std::pow(other, part)) / 1000;
+  };
+  blend(estimate.fp16, large.fp16);
+  if (estimate.recomputed && large.recomputed) blend(*estimate.recomputed, *large.recomputed);
+  for (EstimateOn& on : estimate.others)
+    for (const EstimateOn& other : large.others)
+      if (on.gpu == other.gpu) {
+        blend(on.fp16, other.fp16);
+        if (on.recomputed && other.recomputed) blend(*on.recomputed, *other.recomputed);
+      }
+  return estimate;
 }
 
 Workload Workloads::load_file(const std::filesystem::path& path) {

@@ -135,7 +135,8 @@ struct Workload {
   std::string suggest_sample(const std::string& sample) const;
 };
 
-/// What a decoder of that width is assumed to reach of which nobody said more: as Llama-2 7B.
+/// What a decoder of that width is assumed to reach of which nobody said more: as Llama-2 7B, and
+/// from 8,192 on as Llama-2 70B, so that a shape and the workload of that shape answer alike.
 Estimate decoder_estimate(double width);
 
 /// Tokens of a sample that is called "1024 tokens"; 0 for others.
@@ -192,7 +193,7 @@ struct TrainingConstants {
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1, fp32_traffic_within = 1,
+         half_width = 0, fp8_share = 0, fp8_half_width = 0, fp8_within = 1, fp32_traffic_within = 1,
          fp32_traffic = 1,  ///< of 16 bits' time that goes with memory, where numbers have 32
       score_bytes = 0;      ///< read and written of each of attention's scores, where they are kept
   Spread measured;          ///< of a rate that somebody measured with the same framework

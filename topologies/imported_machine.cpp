@@ -62,7 +62,13 @@ class Importer {
 
  private:
   Machine find_base(const ImportChoices& choices) const {
-    if (!choices.like.empty()) return machine_named(choices.like);
+    if (!choices.like.empty()) {
+      Machine like = machine_named(choices.like);
+      if (!like.gpu)
+        throw input_error(fmt::format("--like {}: it has no GPU", choices.like),
+                          "an instance type that has the same GPUs, such as p4d.24xlarge");
+      return like;
+    }
     const auto fail = [&](const std::string& message) {
       return file_error(dump_.file, message,
                         "--like p4d.24xlarge: the instance type, or ./file.yaml, that has the same "

@@ -10,15 +10,27 @@
 namespace foreduce {
 namespace {
 
-constexpr const char* kPlan = "mscclpp-json";
+constexpr const char *kXml = "msccl-xml", *kPlan = "mscclpp-json";
 
 struct ExportArguments {
-  std::string algorithm, collective = std::string(name_of(Collective::all_reduce)),
-                         format = "msccl-xml", inner, output;
+  std::string algorithm, collective = std::string(name_of(Collective::all_reduce)), format, inner,
+                         output;
   int ranks = 8, per_node = 0, segments = 1, channels = 1;
 };
 
+/// As asked, else by the ending of the file. Throws InputError where they contradict each other.
+std::string format_of(const ExportArguments& a) {
+  if (a.output.empty()) return a.format.empty() ? kXml : a.format;
+  const std::string by_ending = a.output.ends_with(".json") ? kPlan : kXml;
+  if (!a.format.empty() && a.format != by_ending)
+    throw input_error(
+        fmt::format("-o {}: a file of --format {} has another ending", a.output, a.format),
+        a.format == kPlan ? ".json" : ".xml");
+  return by_ending;
+}
+
 int export_algorithm(const ExportArguments& a) {
+  const std::string format = format_of(a);
   load_schedules({a.algorithm}, "");
   const Collective collective = *collective_named(a.collective);
   const Algorithm* algorithm = find_algorithm(a.algorithm, collective);
@@ -39,10 +51,10 @@ int export_algorithm(const ExportArguments& a) {
   try {
     const MscclProgram program =
         recorded_program(*algorithm, layout, {a.segments, a.channels, inner});
-    write_output(a.output, a.format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program));
+    write_output(a.output, format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program));
   } catch (const std::invalid_argument& e) {
     throw input_error(fmt::format("{} on {} ranks cannot be written as {}: {}", a.algorithm,
-                                  a.ranks, a.format, e.what()));
+                                  a.ranks, format, e.what()));
   }
   return 0;
 }
@@ -74,9 +86,11 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   command->add_option("--inner", a->inner,
                       "Algorithm between nodes, for those that take another one (hierarchical). "
                       "Default: ring.");
-  command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
-      ->transform(one_of({"msccl-xml", kPlan}))
-      ->capture_default_str();
+  command
+      ->add_option("--format", a->format,
+                   "MSCCL's XML, or a plan of MSCCL++. Default: by the ending of the file, else "
+                   "msccl-xml.")
+      ->transform(one_of({kXml, kPlan}));
   add_output_option(*command, a->output)->check(ends_in({".xml", ".json"}));
   add_plugin_option(*command);
   add_examples(*command, {"foreduce algorithm export ring --ranks 8 -o ring.xml",

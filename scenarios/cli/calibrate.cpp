@@ -172,6 +172,10 @@ void check_files(const CalibrateArguments& a) {
     throw input_error(
         "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
         "a scenario with one cluster, e.g. the testbed's cluster.yaml; or logs of nccl-tests");
+  if (!a.files.empty() && !a.of_messages.empty())
+    throw input_error(
+        fmt::format("{} is of messages that are measured now, and {} is of earlier ones",
+                    a.of_messages, a.files.front()));
   if (a.files.size() > 1)
     throw input_error(fmt::format("--cluster goes with one file of points, not {}", a.files.size()),
                       "logs of nccl-tests go without --cluster");

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <regex>
 
+#include "algorithms/core/inner.hpp"
 #include "algorithms/extensions/schedule.hpp"
+#include "input/holds.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/cli/shared_options.hpp"
 
@@ -179,7 +181,10 @@ Scenario MessageOptions::made() const {
   s.name = points_ == MessagePoints::one
                ? fmt::format("{} of {} on {} x {}", title, sizes, nodes, fmt::join(instances, ","))
                : title + " algorithms by message size";
-  s.cluster.instance.values = instances;
+  auto& asked = s.cluster.instance.values;  // one that is named twice counts once
+  asked.clear();
+  for (const std::string& one : instances)
+    if (!holds(asked, one)) asked.push_back(one);
   NodeCounts read;
   read_option("--nodes", "nodes", nodes, read);
   s.cluster.nodes = read.nodes;
@@ -197,7 +202,7 @@ Scenario MessageOptions::made() const {
                                     forced));
     method_named(name, "--algorithm", kind());
     auto& once = s.allreduce.algorithm.values;  // one that is named twice counts once
-    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+    if (!holds(once, name)) once.push_back(name);
   }
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
   if (bound == to_text(BoundKind::exact) && kind() == Collective::all_to_all)
@@ -206,6 +211,9 @@ Scenario MessageOptions::made() const {
         "--bound groups");
   check_what_acts();
   s.allreduce.nccl = nccl();
+  if (const auto names = inner_algorithms(kind()); !names.empty() && !holds(names, inner))
+    throw input_error(fmt::format("--inner: '{}' cannot be the inner algorithm{}", inner,
+                                  accepted_inner(kind())));
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
@@ -261,8 +269,8 @@ void MessageOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(1, 256));
   command
       .add_option("--protocol", protocol,
-                  "With which of NCCL's protocols foreduce's own algorithms send: auto chooses by "
-                  "size.")
+                  "With which of NCCL's protocols foreduce's own algorithms send: auto is "
+                  "the fastest of those that may suit the size.")
       ->transform(one_of({"auto", "LL", "LL128", "Simple"}))
       ->capture_default_str();
   add_nccl_options(command, *this);

@@ -68,6 +68,8 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   std::string why;
   if (!parse_quantity(a.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))
     throw input_error("--bucket: " + why);
+  if (constexpr double kLeast = 1024; cap.value < kLeast)
+    throw input_error(fmt::format("--bucket {}: at least 1 KiB", a.bucket));
   if (asked.ddp()) {
     asked.whole.buckets = ddp_buckets(asked.workload.tensors, size_of(type),
                                       std::min(training_constants().first_bucket, cap), cap);

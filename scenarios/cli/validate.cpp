@@ -76,10 +76,10 @@ void add_validate(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "validate", "Set predictions beside measurements: your own runs, or published ones.");
   const auto a = std::make_shared<ValidateArguments>();
-  command->add_option("profile", a->profile,
-                      "A shipped profile or ./file.yaml. With --reference it is used for all "
-                      "points; default: the one made for each "
-                      "instance type.");
+  auto* profile =
+      command->add_option("profile", a->profile,
+                          "A shipped profile or ./file.yaml. With --reference it is used for all "
+                          "points; default: the one made for each instance type.");
   auto* runs = command->add_option("runs", a->runs, "JSON reports of foreduce run.");
   auto* cluster =
       command->add_option("--cluster", a->cluster, "A scenario with the one cluster that ran.");
@@ -89,35 +89,34 @@ void add_validate(CLI::App& app, Action& action) {
                        "Of the reports: those of this collective only. Default: all, which must be "
                        "of one.")
           ->transform(one_of(names_of<Collective>()));
-  command
-      ->add_option("--tolerance", a->tolerance,
-                   "Exit with 1 beyond this error: of runs the worst, of --reference the "
-                   "all-reduces' geometric mean from 1 MiB on, "
-                   "e.g. 0.15. Without it the exit status is 0 whatever the verdict, for what is "
-                   "good enough is yours to say.")
-      ->check(CLI::NonNegativeNumber);
+  auto* tolerance =
+      command
+          ->add_option(
+              "--tolerance", a->tolerance,
+              "Exit with 1 beyond this error: of runs the worst, of --reference the "
+              "all-reduces' geometric mean from 1 MiB on, "
+              "e.g. 0.15. Without it the exit status is 0 whatever the verdict, for what is "
+              "good enough is yours to say.")
+          ->check(CLI::NonNegativeNumber);
   auto* reference =
       command->add_flag("--reference", a->reference, "Use the published measurements that ship.")
           ->excludes(runs)
           ->excludes(cluster)
           ->excludes(collective);
-  command
-      ->add_flag("--detection", a->detection,
-                 "Put faults into the published all-reduces, and count which of them check finds.")
-      ->excludes(runs)
-      ->excludes(cluster)
-      ->excludes(collective)
-      ->excludes(reference);
-  command
-      ->add_flag("--sharded", a->sharded,
-                 "Predict published runs with sharding, which nothing was fitted to.")
-      ->excludes(runs)
-      ->excludes(cluster)
-      ->excludes(collective)
-      ->excludes(reference);
-  command->add_option(
+  auto* plot = command->add_option(
       "--plot", a->plot,
       "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");
+  const auto by_itself = [&](CLI::Option* flag) {
+    for (CLI::Option* other : {profile, runs, cluster, collective, tolerance, reference, plot})
+      flag->excludes(other);
+    return flag;
+  };
+  auto* detection = by_itself(command->add_flag(
+      "--detection", a->detection,
+      "Put faults into the published all-reduces, and count which of them check finds."));
+  by_itself(command->add_flag("--sharded", a->sharded,
+                              "Predict published runs with sharding, which nothing was fitted to."))
+      ->excludes(detection);
   command->add_flag("--points", a->points, "Show one row a point.")->needs(reference);
   a->output.add_to(*command);
   a->output.add_html_to(*command);

@@ -340,6 +340,13 @@ struct RowWords {
         "{} takes {:.1f} times as long as the size{} beside it lead{} to expect: measure it again",
         to_text(r.size), r.times, r.last ? "" : "s", r.last ? "s" : "");
   }
+  std::string operator()(const remark::SuddenFall& r) const {
+    return fmt::format(
+        "from {} on it is slower than below: {} takes {:.1f} times as long as {}, and bus "
+        "bandwidth falls by {:.0f} %; what changes there is NCCL's protocol or channels{}",
+        to_text(r.at), to_text(r.at), r.times, to_text(r.before), 100 * (1 - r.left),
+        r.several_nodes ? ", or the network congests (with RoCE: PFC, ECN, adaptive routing)" : "");
+  }
   std::string operator()(remark::WrongElements r) const {
     return fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken",
                        r.count);

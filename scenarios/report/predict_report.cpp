@@ -38,7 +38,14 @@ std::string setting(const Json& points, const View& view) {
   add_if_same("precision", text_or(p, "precision"));
   if (const std::string sample = text_or(p, "sample"); sample != "sample")
     add_if_same("sample", fmt::format("{} a sample", sample));
-  add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
+  // GPUs that share a model share its batch.
+  const bool share = std::any_of(points.begin(), points.end(), [](const Json& one) {
+    return one.value("tensor_parallel", 1) * one.value("pipeline", 1) *
+               one.value("context_parallel", 1) >
+           1;
+  });
+  add_if_same("batch_per_gpu", fmt::format("batch {} per {}", p.value("batch_per_gpu", 0),
+                                           share ? "copy of the model" : "GPU"));
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
   if (text_or(p, "framework") == to_text(Framework::megatron))
@@ -154,7 +161,7 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
       text += fmt::format(", {} {}", part, milliseconds(takes));
   if (best.value("gpus", 1) > 1)
     text += fmt::format(", exposed communication {}", milliseconds(exposed));
-  if (exposed > 0.02 * step) text += fmt::format(", limited by {}", bottleneck_words(best));
+  if (exposed > 0.02 * step) text += fmt::format(", itself limited by {}", bottleneck_words(best));
   return wrapped(text + ".", view, 2);
 }
 

@@ -289,14 +289,24 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
     }
     return one;
   };
+  std::vector<Candidate> all;
+  // By each protocol, where none is asked for.
+  const auto add = [&](Candidate one) {
+    const std::size_t protocols = one.method.kind == MethodKind::ours && !one.method.protocol
+                                      ? one.profile->protocols.size()
+                                      : 1;
+    for (one.protocol_place = 0; one.protocol_place < std::max<std::size_t>(1, protocols);
+         ++one.protocol_place)
+      all.push_back(one);
+  };
   if (method.kind != MethodKind::best) {
     Candidate one = made(method);
     if (const std::string why = one.unsupported(); !why.empty()) throw input_error(why);
-    return {std::move(one)};
+    add(std::move(one));
+    return all;
   }
-  std::vector<Candidate> all;
   for (Method& m : usable_methods(c, method.profile, context, method.collective).methods)
-    all.push_back(made(m));
+    add(made(m));
   if (all.empty()) throw input_error("no algorithm can run here");
   return all;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/caller.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -101,7 +102,8 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
     p.bottleneck_utilisation = outcome.result.loads[0].utilisation;
   }
   std::vector<const Outcome*> outcomes;
-  for (const std::size_t n : job.questions) {
+  // Of two protocols that may suit, one answer may be the other's too.
+  for (const std::size_t n : std::set(job.questions.begin(), job.questions.end())) {
     outcomes.push_back(&batch[n]);
     const CollectiveResult& r = batch[n].result;
     p.messages += r.messages;

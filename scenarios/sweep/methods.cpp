@@ -235,7 +235,7 @@ Question Candidate::question(std::size_t count, Type type) const {
     schedule = nccl_schedule({*cluster, *seen, profile}, bytes, forced, method.collective);
   } else {
     schedule = own_schedule(*method.algorithm, method.plan(channels), {*cluster, *seen, profile},
-                            bytes, method.protocol_word());
+                            bytes, method.protocol_word(), protocol_place);
     if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
       schedule.sending.channels_each =
           std::max(1.0, schedule.sending.channels_each * seen->per_node() / layout->per_node());

@@ -128,6 +128,9 @@ struct Candidate {
   /// place.
   std::shared_ptr<const Cluster> workers = {};
   std::shared_ptr<const Layout> workers_layout = {};
+  /// Which of the protocols that may suit an own algorithm, see own_schedule(). The fastest of a
+  /// method's candidates is its answer.
+  std::size_t protocol_place = 0;
 
   /// Whether NCCL runs it: as itself, or in SMDDP's place.
   bool by_nccl() const;

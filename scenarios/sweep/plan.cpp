@@ -220,7 +220,9 @@ static std::string needs_less(const Prediction& p) {
   if (p.sharding.context == 1 && tokens_of(p.sample) >= kLongSequence && p.gpus > 1)
     ways.emplace_back("context_parallel");
   if (p.sharding.sharding != Sharding::zero3)
-    ways.emplace_back(p.gpus > 1 ? "sharding: zero3" : "sharding: zero3 on several GPUs");
+    ways.emplace_back(p.sharding.data_parallel() > 1 ? "sharding: zero3"
+                      : p.gpus > 1 ? "sharding: zero3 among several copies of the model"
+                                   : "sharding: zero3 on several GPUs");
   else if (p.sharding.tensor == 1 && p.gpus > p.nodes) ways.emplace_back("tensor_parallel");
   return ways.empty() ? "a GPU with more memory is needed"
                       : fmt::format("what needs less: {}", fmt::join(ways, ", "));
@@ -230,6 +232,8 @@ std::string memory_shortage(const Prediction& p) {
   const MemoryBy& m = p.memory;
   if (m.state() + m.gathered > p.gpu_memory) {
     const std::string how = p.gpus == 1 ? "several GPUs can share them with sharding: zero3"
+                            : p.sharding.data_parallel() == 1
+                                ? "several copies of the model can share them with sharding: zero3"
                             : p.sharding.sharding != Sharding::zero3
                                 ? "sharding: zero3 shares them among GPUs"
                                 : "more GPUs in a sharding group leave each less";

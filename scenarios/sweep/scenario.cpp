@@ -227,8 +227,8 @@ void describe(Fields& f, AllReduceSpec& a) {
              Limits::between(1, 256));
   f.optional(
       "protocol", a.protocol,
-      "With which of NCCL's protocols foreduce's own algorithms send. Default: auto, the one "
-      "that suits the size.",
+      "With which of NCCL's protocols foreduce's own algorithms send. Default: auto, the "
+      "fastest of those that may suit the size.",
       OneOf{"protocol", {"auto", "LL", "LL128", "Simple"}});
   f.optional("nccl", a.nccl,
              "What algorithm nccl is forced to, as by NCCL's environment variables. Default: NCCL "

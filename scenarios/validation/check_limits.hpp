@@ -67,9 +67,12 @@ struct CheckLimits {
   /// A size that takes so many times what its neighbours lead to expect is remarked on; by
   /// `lone_far` no scatter explains it, on a plateau not by `lone_on_plateau`. Assumed.
   static constexpr double lone = 1.4, lone_far = 2, lone_on_plateau = 1.35;
+  /// Bandwidth that falls to less than this part from one size to the next is remarked on. Assumed.
+  static constexpr double sudden_fall = 0.7;
   /// Three sizes in a row that take so much longer in place than out of place, or one that takes
-  /// `in_place_far` times as long and `far_slower` times the slowest normal time. Assumed.
-  static constexpr double in_place = 1.2, in_place_far = 2;
+  /// `in_place_far` times as long and `far_slower` times the slowest normal time; below
+  /// `bandwidth_from`, where latency jitters, `in_place_far_of_small` times. Assumed.
+  static constexpr double in_place = 1.2, in_place_far = 2, in_place_far_of_small = 4;
 
   // ---------------------------------------------------------------- the plateau
 

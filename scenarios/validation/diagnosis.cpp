@@ -111,8 +111,7 @@ class Diagnosis {
   std::optional<LoneRow> lone_;
   bool only_lone_ = false;  // but for that row all is normal
   std::vector<Expectation> healthy_;
-  std::vector<double>
-      correction_;  // of the model, by size: what healthy sites take over what it says
+  std::vector<double> correction_;  // of the model, by size: what healthy sites take over it
 };
 
 void Diagnosis::take_rows() {
@@ -122,18 +121,18 @@ void Diagnosis::take_rows() {
   checked_.ranks = cluster_.ranks;
   checked_.timed_by = question_.timed_by.empty() ? table_.caller : question_.timed_by;
   checked_.remarks = cluster_.remarks;
-  checked_.nccl_version = table_.facts.nccl_version;
-  checked_.network = table_.facts.network;
-  if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa &&
-      !table_.facts.nics && table_.facts.platform.empty())
+  const NcclFacts& facts = table_.facts;
+  checked_.nccl_version = facts.nccl_version;
+  checked_.network = facts.network;
+  if (question_.instance.empty() && facts.network != NcclNetwork::efa && !facts.nics &&
+      facts.platform.empty())
     checked_.remarks.insert(checked_.remarks.begin(),
                             remark::GuessedInstance{cluster_.machine.name});
   if (checked_.timed_by != kUsualCaller)
     checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
-  if (!table_.facts.other_plugin.empty())
-    checked_.remarks.push_back(remark::OtherPlugin{table_.facts.other_plugin});
-  if (!table_.facts.warnings.empty())
-    checked_.remarks.push_back(remark::Warned{table_.facts.warnings});
+  if (!facts.other_plugin.empty())
+    checked_.remarks.push_back(remark::OtherPlugin{facts.other_plugin});
+  if (!facts.warnings.empty()) checked_.remarks.push_back(remark::Warned{facts.warnings});
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
     checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
@@ -247,6 +246,8 @@ void Diagnosis::judge_rows() {
   checked_.misfit = misfit_of(healthy_, measured_);
   if (const auto change = early_change(checked_, healthy_); change && checked_.normal)
     checked_.remarks.push_back(*change);
+  if (const auto fall = sudden_fall(checked_); fall && !checked_.normal)
+    checked_.remarks.push_back(*fall);
 }
 
 bool Diagnosis::impossible() {
@@ -269,10 +270,8 @@ void Diagnosis::judge_run() {
   checked_.broken = wrong_sums(table_);
   if (!checked_.broken && table_.most_left_out > table_.rows.back().bytes)
     checked_.broken = remark::LargestLeftOut{Bytes{table_.most_left_out}};
-  if (const auto why = ended_early(table_)) {
-    if (!checked_.broken) checked_.broken = *why;
-    else checked_.remarks.push_back(*why);
-  }
+  if (const auto why = ended_early(table_); why && !checked_.broken) checked_.broken = *why;
+  else if (why) checked_.remarks.push_back(*why);
   if (const auto late = failed_late(table_)) checked_.remarks.push_back(*late);
   checked_.normal = checked_.normal && !checked_.broken;
   if (const auto why = slow_in_place(checked_)) {

@@ -283,6 +283,13 @@ struct LoneSlowSize {
   double times = 0;
   bool last = false;
 };
+/// Bandwidth falls from one size to the next, and stays lower.
+struct SuddenFall {
+  Bytes before, at;
+  double times = 0;  ///< as long
+  double left = 0;   ///< of the bandwidth
+  bool several_nodes = false;
+};
 /// Numbers of nodes with which the times would be normal: so many nodes, so many GPUs each.
 struct OtherNodes {
   std::vector<std::pair<int, int>> fitting;
@@ -378,11 +385,11 @@ using Remark = std::variant<
     remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
     remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics,
     remark::AtLineRate, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
-    remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
-    remark::WrongElements, remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
-    remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus,
-    remark::PcieCards, remark::OutsideEc2, remark::SideBySide, remark::AskedProfile,
-    remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::LearntFault,
-    remark::OtherPlugin, remark::Warned>;
+    remark::SlowInPlace, remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes,
+    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
+    remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
+    remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
+    remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut,
+    remark::LearntFault, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

@@ -21,7 +21,12 @@ std::vector<std::string> words_of_gpu(std::string text) {
   text = with_family_joined(std::move(text));
   std::replace(text.begin(), text.end(), '-', ' ');
   TextStream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
+  std::vector<std::string> words(std::istream_iterator<std::string>(in), {});
+  // "GH200 120GB" and "GH200 480GB" tell the memory of the Grace beside it.
+  if (holds(words, "GH200"))
+    std::erase_if(
+        words, [](const std::string& w) { return w == "120GB" || w == "240GB" || w == "480GB"; });
+  return words;
 }
 /// Whether a GPU is a card for a PCIe slot: "A100-PCIE-40GB", "H100 NVL".
 bool is_pcie_card(const std::vector<std::string>& words) {
@@ -140,9 +145,13 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
                       "give --instance, e.g. --instance p4d.24xlarge");
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
-  if (fitting.empty())
+  if (fitting.empty()) {
+    // Cards for slots are in machines of any kind.
+    if (t.facts.network != NcclNetwork::efa && !is_pcie_card(words_of_gpu(t.gpu)))
+      if (const auto one = elsewhere_with(t, per_node)) return one->name;
     throw table_error(log, t, fmt::format("no instance type has {} x {}", per_node, t.gpu),
                       other_machines(t.gpu));
+  }
   if (fitting.size() > 1) {
     std::vector<std::string> possible = fitting;
     for (const std::string& name : machines_elsewhere())  // instance types with fewer GPUs or cards
@@ -262,6 +271,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     throw fail(fmt::format("{}: runs that know nothing of each other write into this log",
                            t.conflicting_hosts),
                fmt::format("give each job a log of its own; or {}", kBuildWithMpi));
+  if (!t.ranks_by_row.empty())
+    throw fail(fmt::format("its rows are of different numbers of ranks, by busbw over algbw: {}",
+                           t.ranks_by_row),
+               "a table is of one cluster: put the rows of each number into a log of their own");
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
   // Hosts of one NVLink domain are one node.

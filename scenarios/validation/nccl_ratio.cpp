@@ -102,6 +102,24 @@ std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
   return all;
 }
 
+/// "8, 16, 24" where each row is of an all-reduce of some number of ranks, and they differ; ""
+/// where a row is of none.
+std::string ranks_by_row(const NcclTable& t) {
+  std::vector<int> all;
+  for (const NcclRow& r : t.rows) {
+    const auto& half = r.out_of_place ? r.out_of_place : r.in_place;
+    if (!half || half->algbw < 10 * half_digit(t)) continue;
+    const double ratio = half->busbw / half->algbw,
+                 rounding = (1 + ratio) * half_digit(t) / half->algbw;  // of either
+    const int ranks = ratio < 2 ? static_cast<int>(std::lround(2 / (2 - ratio))) : 0;
+    if (ranks < 2 || ranks > nccl_words::kMaxRanks ||
+        std::abs(bus_factor(Collective::all_reduce, ranks) - ratio) > rounding)
+      return "";
+    if (!holds(all, ranks)) all.push_back(ranks);
+  }
+  return all.size() < 2 ? "" : fmt::format("{}", fmt::join(all, ", "));
+}
+
 /// Size over the size of count elements: 1, or the ranks where count is of a block. Nothing where
 /// no row has a count, or it is no whole number.
 std::optional<int> blocks_of(const NcclRow& r) {
@@ -206,8 +224,10 @@ void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
     }
     leave_out_odd_sizes(t, t.ranks, notes);
   } else if (collective) {
-    if (t.ranks == 0 && ratio && *collective == Collective::all_reduce)
-      count_ranks(t, *ratio, notes);
+    if (t.ranks == 0 && *collective == Collective::all_reduce) {
+      if (ratio) count_ranks(t, *ratio, notes);
+      else t.ranks_by_row = ranks_by_row(t);
+    }
     leave_out_odd_sizes(t, 1, notes);
   }
   if (!collective || !ratio || t.ranks == 0) return;

@@ -195,10 +195,19 @@ double bytes_of(string_view type) {
   return found == kTypes.end() ? 0 : found->second;
 }
 
+namespace {
+/// How long the end of a test's name is; 0: it is none. NVIDIA's containers have
+/// all_reduce_perf_mpi, which was built with MPI.
+std::size_t suffix_of_test(string_view program) {
+  for (const string_view suffix : {string_view("_perf"), string_view("_perf_mpi")})
+    if (program.ends_with(suffix)) return suffix.size();
+  return 0;
+}
+}  // namespace
+
 std::string collective_of(string_view program) {
   program.remove_prefix(program.find_last_of('/') + 1);
-  if (program.ends_with("_perf")) program.remove_suffix(5);
-  return std::string(program);
+  return std::string(program.substr(0, program.size() - suffix_of_test(program)));
 }
 
 std::vector<std::string> collectives_like(const TableSigns& signs) {
@@ -309,7 +318,7 @@ string_view test_in(const Words& words) {
   string_view last;
   if (!words.empty() && (words[0] == "Linking" || words[0] == "Compiling")) return last;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!words[i].ends_with("_perf")) continue;
+    if (suffix_of_test(words[i]) == 0) continue;
     const std::string name = collective_of(words[i]);
     const bool options = i + 1 < words.size() && words[i + 1].starts_with('-');
     if (is_one(kJudged, name) || (options && is_one(kOthers, name))) last = words[i];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "input/json.hpp"
 #include "models/rank_layout.hpp"
@@ -160,7 +161,9 @@ UserRunsValidation validate_own_runs(const std::string& profile_name,
   v.cluster = cluster_file;
   v.ranks = cluster->gpus();
   v.nodes = cluster->worker_nodes();
+  std::set<std::string> seen;
   for (const std::string& file : files) {
+    if (!seen.insert(file).second) throw file_error(file, "is given twice");
     UserRunsValidation one;
     const Collective collective = read_own_runs(file, v.ranks, v.nodes, one);
     if (only && (collective != *only || one.runs.empty())) continue;

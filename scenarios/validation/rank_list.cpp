@@ -13,8 +13,9 @@ bool RankList::take(const nccl_words::Words& words) {
   const auto rank = words.size() > 1 ? nccl_words::small(words[1]) : std::nullopt;
   const auto on = std::find(words.begin(), words.end(), "on"),
              device = std::find(words.begin(), words.end(), "device");
-  const auto between = device - on;  // 1: the host's name was taken out
-  if (!rank || device == words.end() || (between != 1 && between != 2) || words.end() - device < 3)
+  // 1: the host's name was taken out; 0: "on" as well.
+  const auto between = on == words.end() ? 0 : device - on;
+  if (!rank || device == words.end() || between < 0 || between > 2 || words.end() - device < 3)
     return false;
   Rank r;
   if (between == 2) r.host = on[1];

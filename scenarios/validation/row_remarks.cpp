@@ -180,8 +180,10 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const CheckedRow& r = table.rows[i];
     const bool slow = ratio(i) > CheckLimits::in_place && r.row.in_place->time > r.high;
-    far = far || (ratio(i) > CheckLimits::in_place_far &&
-                  r.row.in_place->time > CheckLimits::far_slower * r.high);
+    const double most = r.row.bytes < CheckLimits::bandwidth_from
+                            ? CheckLimits::in_place_far_of_small
+                            : CheckLimits::in_place_far;
+    far = far || (ratio(i) > most && r.row.in_place->time > CheckLimits::far_slower * r.high);
     in_a_row = slow ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
     constexpr double kAlike = 0.95;  // of sizes that are as slow the largest is told
@@ -217,6 +219,28 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
                    {Bytes{bytes}, times, last}};
   }
   return small;
+}
+
+std::optional<remark::SuddenFall> sudden_fall(const CheckedTable& table) {
+  const auto& rows = table.rows;
+  const auto busbw = [&](std::size_t i) {
+    return rows[i].row.bytes / rows[i].row.timing().time.value;
+  };
+  const auto expected = [&](std::size_t i) { return rows[i].row.bytes / rows[i].expected.value; };
+  std::optional<remark::SuddenFall> deepest;
+  double least = CheckLimits::sudden_fall;
+  for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
+    const bool large = rows[i - 1].row.bytes >= CheckLimits::bandwidth_from &&
+                       rows[i].row.bytes <= CheckLimits::far_apart * rows[i - 1].row.bytes;
+    const double left = busbw(i) / busbw(i - 1), usual = expected(i) / expected(i - 1);
+    if (!large || rows[i].verdict != Verdict::slow || left >= least || usual < 1 ||
+        busbw(i + 1) >= busbw(i - 1))
+      continue;
+    least = left;
+    deepest = {Bytes{rows[i - 1].row.bytes}, Bytes{rows[i].row.bytes},
+               rows[i].row.timing().time / rows[i - 1].row.timing().time, left, table.nodes > 1};
+  }
+  return deepest;
 }
 
 remark::ColdStart cold_start(const CheckedTable& table) {

@@ -59,6 +59,9 @@ struct LoneRow {
 /// The first of them, rather of large sizes; nothing where there is none. Small ones, where latency
 /// jitters, take twice as long at least, and are never far.
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
+/// Where bus bandwidth falls from one large size to the next, and stays lower at the one after it,
+/// although it should grow: the deepest fall; nothing where there is none.
+std::optional<remark::SuddenFall> sudden_fall(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
 remark::ColdStart cold_start(const CheckedTable& table);
 /// Whether most sizes are faster than they are expected to be, and none is slow.

@@ -85,6 +85,13 @@ bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& 
   if (n >= 2 && !but_for.contains(n - 1) && !but_for.contains(n - 2) &&
       is_slow_plateau(rows[n - 1]) && (is_slow_plateau(rows[n - 2]) || unpublished(rows[n - 2])))
     return false;
+  // Of a table that has hardly any large size: all of them.
+  const bool ends_large = n > 0 && rows.back().row.bytes >= CheckLimits::told_from;
+  if (ends_large && !but_for.contains(n - 1) &&
+      std::all_of(rows.begin(), rows.end(), [](const CheckedRow& r) {
+        return r.verdict == Verdict::slow || r.row.bytes < CheckLimits::bandwidth_from;
+      }))
+    return false;
   return most_beside_each_other(counts) < std::min<std::ptrdiff_t>(3, std::ssize(rows)) &&
          5 * slow <= n;
 }

@@ -13,8 +13,8 @@ namespace foreduce {
 /// row.
 void set_verdicts(CheckedTable& table, const std::vector<Expectation>& expected);
 
-/// Whether no three sizes in a row and no fifth of all are slow, and none is far slower. Rows of
-/// `but_for` do not count.
+/// Whether no three sizes in a row, no fifth of all and not all of the large ones are slow, and
+/// none is far slower. Rows of `but_for` do not count.
 bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& expected,
                      const std::set<std::size_t>& but_for = {});
 

@@ -40,6 +40,17 @@ TEST(CheckChoices, ASlowMiddleIsNoLinks) {
   EXPECT_EQ(said.find("error counters"), std::string::npos) << said;
 }
 
+// Where bandwidth falls at one size and stays low, something else begins there.
+TEST(CheckChoices, ASuddenFallIsTold) {
+  const auto at = [](double from) {
+    return [from](double bytes) { return bytes >= from ? 4.0 : 1; };
+  };
+  EXPECT_SAYS(remarks_of(slowed(log_of("awsome_p5_2n.txt"), "p5.48xlarge", at(64 << 20))),
+              "from 64 MiB on it is slower than below: 64 MiB takes");
+  EXPECT_SAYS_NOT(remarks_of(slowed(log_of("awsome_p5_2n.txt"), "p5.48xlarge", at(0))),
+                  "on it is slower than below");
+}
+
 TEST(CheckChoices, TheLogNamesAMissingTuner) {
   NcclLog log = log_of("awsome_p5_2n.txt");
   take_info(log.tables[0].facts,

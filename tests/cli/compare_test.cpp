@@ -4,6 +4,8 @@
 
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
@@ -416,6 +418,34 @@ TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
     EXPECT_EQ(points.at(1).at("count"), 192 / 16) << collective;  // a rank's, as nccl-tests has it
   }
   EXPECT_EQ(json_of(two + "1000B").at("points").at(0).at("bytes"), 1000);
+}
+
+// A rule of thumb chose the protocol, and was up to 2.7 times slower than another one.
+TEST(Compare, NoProtocolIsMuchFasterThanTheOneThatIsChosen) {
+  using Protocols = std::vector<const char*>;
+  for (const auto& [instance, protocols] : {std::pair("p3dn.24xlarge", Protocols{"LL", "Simple"}),
+                                            {"p5.48xlarge", {"LL", "LL128", "Simple"}},
+                                            {"p6-b200.48xlarge", {"LL", "LL128", "Simple"}}}) {
+    const auto times = [where = std::string(instance)](const char* protocol) {
+      std::map<std::string, double> all;
+      const auto report = json_of(fmt::format(
+          "compare --instance {} --nodes 2,8,32 --algorithm ring,hierarchical,double-tree --sizes "
+          "1MiB,8MiB,64MiB --protocol {}",
+          where, protocol));
+      for (const auto& p : report["points"])
+        if (p["time_us"].is_number()) {
+          const std::string name = p["algorithm"];  // with the protocol that was asked for
+          all[fmt::format("{} by {} on {}", p["bytes"].dump(), name.substr(0, name.find(' ')),
+                          p["nodes"].dump())] = p["time_us"];
+        }
+      return all;
+    };
+    const auto chosen = times("auto");
+    EXPECT_EQ(chosen.size(), 27U);
+    for (const char* protocol : protocols)
+      for (const auto& [what, time] : times(protocol))
+        EXPECT_LE(chosen.at(what), 1.15 * time) << instance << " " << what << " " << protocol;
+  }
 }
 
 TEST(Compare, NamesTheAlgorithmsThatRunBetweenNodes) {

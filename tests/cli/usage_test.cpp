@@ -157,6 +157,22 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"validate --reference --tolerance -1",
                 "--tolerance: '-1' is not accepted: a number from 0 on is\n"}));
 
+// What would do nothing is refused, not passed over.
+INSTANTIATE_TEST_SUITE_P(
+    WithoutEffect, BadUsage,
+    testing::Values(
+        Refused{"validate --sharded --tolerance 0.1", "--tolerance and --sharded cannot be given"},
+        Refused{"validate --detection --plot /tmp/x", "--plot and --detection cannot be given"},
+        Refused{"validate nccl-h100 --sharded", "cannot be given together"},
+        Refused{std::string(kRingOnP4d) + "--inner rign", "'rign' cannot be the inner algorithm; accepted"},
+        Refused{"run --workload resnet50 --bucket 0MiB", "--bucket 0MiB: at least 1 KiB"},
+        Refused{"algorithm export ring --ranks 4 --format msccl-xml -o x.json",
+                "-o x.json: a file of --format msccl-xml has another ending"},
+        Refused{"topology import " +
+                    (source_folder() / "tests/topologies/p4d-24xl-topo.xml").string() +
+                    " --like c5.18xlarge",
+                "--like c5.18xlarge: it has no GPU"}));
+
 INSTANTIATE_TEST_SUITE_P(
     Set, BadUsage,
     testing::Values(

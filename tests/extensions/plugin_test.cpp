@@ -106,8 +106,8 @@ TEST(Plugin, ItsContentIsPartOfWhatIsRemembered) {
       "FOREDUCE_CACHE=" + (folder.path() / "cache").string() + " " + FOREDUCE_PROGRAM;
   const auto remembered_after = [&](const std::string& name) {
     const Result r = shell(program +
-                           " compare --instance p3.2xlarge --nodes 4 --sizes 64KiB --algorithm "
-                           "broken" +
+                           " compare --instance p3.2xlarge --nodes 4 --sizes 64KiB --protocol Simple "
+                           "--algorithm broken" +
                            with(name));
     EXPECT_EQ(r.status, 0) << r.out;
     return shell(program + " cache").out;

@@ -68,6 +68,11 @@ const Bad kSyntax[] = {
     {"two_documents", plus("---\nname: b"), {"only one document a file"}},
     {"too_deep", "name: " + std::string(100, '['), {"more than 32 levels deep"}},
     {"binary", std::string("name: \0x", 8), {"not a text file"}},
+    {"latin1", "name: x\nnote: caf\xe9\n", {"2:10: error: not UTF-8 text (byte 0xe9)"}},
+    {"overlong", "name: \xc0\xaf\n", {"1:7: error: not UTF-8 text (byte 0xc0)"}},
+    {"surrogate", "name: \xed\xa0\x80\n", {"1:7: error: not UTF-8 text"}},
+    {"cut_off", "name: \xe2\x82", {"1:7: error: not UTF-8 text"}},
+    {"tab", "cluster:\n\tnodes: 2\n", {"2:1: error: not valid YAML: a tab, where spaces indent"}},
     {"open_double_quote", plus("goal: \"abc"), {"this quote is not closed"}},
     {"open_single_quote", with("a question", "'a question"), {"this quote is not closed"}},
 };

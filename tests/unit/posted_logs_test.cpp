@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/nccl_log.hpp"
@@ -245,6 +247,78 @@ TEST(PostedLog, SmallSizeThatIsSlowOutOfPlaceAloneIsAFirstUse) {
               "16 KiB takes 300 us out of place, and 30 us in place, which is measured second");
   times[4] = {300, 300};
   EXPECT_FALSE(judged(times).normal);
+}
+
+// NVIDIA's containers have programs that were built with MPI under names of their own.
+TEST(PostedLog, ReadsProgramsOfNvidiasContainers) {
+  const NcclLog log = posted("# Collective test starting: all_reduce_perf_mpi\n" +
+                             ranks_on_one_host(2, "NVIDIA H100") + kPostedHead + kRowOfTwo);
+  EXPECT_EQ(log.tables.at(0).collective, "all_reduce");
+}
+
+// One process for all GPUs of a host does not name it.
+TEST(PostedLog, ReadsRanksWithoutAHost) {
+  std::string ranks;
+  for (int r = 0; r < 8; ++r)
+    ranks +=
+        fmt::format("#  Rank  {0} Group  0 Pid 221599 device  {0} [0000:8{0}:00] NVIDIA B200\n", r);
+  const NcclLog log = posted(ranks + kPostedHead + rows_of({{30, 30}, {30, 30}}));
+  EXPECT_TRUE(log.notes.empty());
+  EXPECT_EQ(log.tables.at(0).gpu, "NVIDIA B200");
+  EXPECT_EQ(log.tables.at(0).ranks, 8);
+}
+
+// Its name tells the memory of the Grace beside it.
+TEST(PostedLog, FindsTheMachineOfGh200) {
+  CheckQuestion question;
+  question.causes = Causes::not_sought;
+  std::string ranks;
+  for (int r = 0; r < 8; ++r)
+    ranks +=
+        fmt::format("#  Rank  {} Group  0 Pid 1 on  {} device  {} [0x0{}] NVIDIA GH200 120GB\n", r,
+                    r < 4 ? "a" : "b", r % 4, r % 4);
+  const NcclLog log = posted(ranks + kPostedHead + rows_of({{30, 30}, {30, 30}}));
+  EXPECT_EQ(check(log, question, BatchOptions{}).at(0).instance, "gh200-4-ndr200");
+}
+
+// busbw over algbw is 2(n-1)/n: rows of one, two and three nodes are no table of a cluster.
+TEST(PostedLog, RefusesRowsOfDifferentNumbersOfRanks) {
+  std::string rows;
+  for (const auto& [us, algbw, busbw] :  // NVIDIA/nccl#527, the first three of four rows
+       {std::tuple(8142.6, 131.87, 230.77), {35215.0, 30.49, 57.17}, {64782.0, 16.57, 31.77}})
+    rows += fmt::format(kAllReduceRow, 1 << 30, 1 << 28, us, algbw, busbw, us, algbw, busbw);
+  CheckQuestion question{"p4d.24xlarge", 2};
+  EXPECT_SAYS(error_of([&] { check(posted(kPostedHead + rows), question, BatchOptions{}); }),
+              "its rows are of different numbers of ranks, by busbw over algbw: 8, 16, 24");
+}
+
+// Twelve small sizes do not outvote the only one that tells bandwidth.
+TEST(PostedLog, OnlyLargeSizeThatIsSlowIsNotNormal) {
+  std::vector<std::pair<double, double>> times(8, {30, 30});
+  CheckQuestion question{"p4d.24xlarge", 1};
+  question.against = HealthyFrom::model;
+  question.causes = Causes::not_sought;
+  const auto judged_at = [&](double us) {
+    const double gbps = (1 << 30) / us / 1e3;
+    const std::string large =
+        fmt::format(kAllReduceRow, 1 << 30, 1 << 28, us, gbps, 1.75 * gbps, us, gbps, 1.75 * gbps);
+    return check(posted(ranks_on_one_host(8, "A100-SXM4-40GB") + kPostedHead + rows_of(times) +
+                        large),
+                 question, BatchOptions{})
+        .at(0);
+  };
+  const CheckedTable healthy = judged_at(8200);
+  EXPECT_TRUE(healthy.normal);
+  const double just_slow = healthy.rows.back().high.value * 1e6 * 1.02;
+  EXPECT_FALSE(judged_at(just_slow).normal);
+}
+
+// Latency jitters: one small size in place that takes twice as long is told, and no fault.
+TEST(PostedLog, SmallSizeInPlaceMayTakeTwiceAsLong) {
+  std::vector<std::pair<double, double>> times(8, {30, 30});
+  const double high = judged(times).rows[3].high.value * 1e6;
+  times[3] = {high / 1.3, 2.2 * high / 1.3};
+  EXPECT_TRUE(judged(times).normal);
 }
 
 // Where all rows are as expected, the headline says what is not.
