@@ -166,7 +166,12 @@ void Clusters::add_mixed() {
       double& share = slow.try_emplace(s.device, 1).first->second;
       share = std::min(share, s.share);
     }
-    part = with_slow_links(part, m.slow_links);
+    try {
+      part = with_slow_links(part, m.slow_links);
+    } catch (const InputError& e) {  // a device that the instance type does not have
+      throw wrong(scenario_, "cluster.mixed",
+                  fmt::format("{}: {}", m.instance, e.problems().front().message));
+    }
     if (m.gpu_speed < 1) part.name += fmt::format(" (GPUs at {:.3g} %)", 100 * m.gpu_speed);
     nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), part.machine);
     name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, part.name);

@@ -50,7 +50,8 @@ TEST(SlowLink, ThatNoMachineHasIsAnError) {
   const auto file = folder.write("s.yaml", scenario("p4d.24xlarge", 2, "gpu8"));
   const Result r = foreduce_says("compare " + file.string());
   EXPECT_EQ(r.status, 2);
-  EXPECT_SAYS(r.out, "there is no device 'gpu8': GPUs are gpu0 to gpu7, NICs nic0 to nic3");
+  EXPECT_SAYS(r.out, "error: cluster.mixed: p4d.24xlarge: there is no device 'gpu8': GPUs are");
+  EXPECT_SAYS(r.out, "s.yaml:");
   folder.write("m.yaml",
                R"(machine: mine
 like: p4d.24xlarge
