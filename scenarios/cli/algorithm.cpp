@@ -65,6 +65,7 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   auto* algorithm =
       app.add_subcommand("algorithm", "Write an algorithm's schedule for other programs.");
   algorithm->require_subcommand(1);
+  add_examples(*algorithm, {"foreduce algorithm export ring --ranks 8 -o ring.xml"});
   auto* command = algorithm->add_subcommand("export",
                                             "Write what each rank sends and receives, for MSCCL or "
                                             "MSCCL++. Such a file can stand wherever "

@@ -156,6 +156,7 @@ void add_workload(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "workload", "Write a workload file from a model's description or from a trace.");
   command->require_subcommand(1);
+  add_examples(*command, {"foreduce workload from-config config.json -o model.yaml"});
   add_from_config(*command, action);
   add_from_trace(*command, action);
 }

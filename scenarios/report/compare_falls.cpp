@@ -60,7 +60,7 @@ std::string fall_words(const Fall& fall, bool of_sizes) {
   const auto done = [&](const Json& p) {
     std::string way = text_or(p, "chosen");
     if (same && channels) way += ", " + counted(p.value("nccl_channels", 0), "channel");
-    else if (same && parts) way += ", in " + counted(p.value("segments", 0), "part");
+    else if (same && parts) way += ", in " + counted(p.value("segments", 0), "segment");
     return fmt::format("{} ({})", milliseconds(number_or(p, "time_us", 0) * 1e-6), way);
   };
   const std::string on = "on " + cluster_words(*small);

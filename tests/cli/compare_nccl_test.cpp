@@ -131,7 +131,7 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesMoreNodesFaster) {
               "g6.48xlarge ");
   EXPECT_SAYS(g6, "(double-tree Simple), then on 64 ");
   const std::string p5 = "compare --instance p5.48xlarge --algorithm nccl --sizes 256MiB --nodes ";
-  EXPECT_SAYS(foreduce_says(p5 + "32,64").out, "(double-tree LL128, in 59 parts), then on 64 ");
+  EXPECT_SAYS(foreduce_says(p5 + "32,64").out, "(double-tree LL128, in 59 segments), then on 64 ");
   EXPECT_SAYS_NOT(foreduce_says(p5 + "4,8,16").out, "More nodes take");
 }
 

@@ -13,10 +13,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto machine = std::make_shared<const Machine>(load_machine(file));
     text_of(*machine);
     fuzz::accepted_or_refused([&] { to_nccl_topology(*machine); });
-    const Cluster cluster({machine, machine}, FabricSpec{});
-    cluster.binding_links();
-    cluster.dot();
-    if (machine->gpus() <= 16) fuzz::accepted_or_refused([&] { to_simgrid(cluster); });
+    // Of 72 GPUs all pairs take longer than a hundred other files.
+    constexpr int kFew = 16;
+    if (machine->gpus() <= kFew) {
+      const Cluster cluster({machine, machine}, FabricSpec{});
+      cluster.binding_links();
+      cluster.dot();
+      fuzz::accepted_or_refused([&] { to_simgrid(cluster); });
+    }
     if (machine->gpus() > 1) machine->with_gpus(machine->gpus() - 1);
   });
   return 0;
