@@ -8,7 +8,6 @@
 
 #include "algorithms/core/inner.hpp"
 #include "algorithms/extensions/schedule.hpp"
-#include "input/holds.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/cli/shared_options.hpp"
 
@@ -181,10 +180,7 @@ Scenario MessageOptions::made() const {
   s.name = points_ == MessagePoints::one
                ? fmt::format("{} of {} on {} x {}", title, sizes, nodes, fmt::join(instances, ","))
                : title + " algorithms by message size";
-  auto& asked = s.cluster.instance.values;  // one that is named twice counts once
-  asked.clear();
-  for (const std::string& one : instances)
-    if (!holds(asked, one)) asked.push_back(one);
+  s.cluster.instance.values = each_once(instances);
   NodeCounts read;
   read_option("--nodes", "nodes", nodes, read);
   s.cluster.nodes = read.nodes;
@@ -201,9 +197,8 @@ Scenario MessageOptions::made() const {
                                     "--nccl-algo {}",
                                     forced));
     method_named(name, "--algorithm", kind());
-    auto& once = s.allreduce.algorithm.values;  // one that is named twice counts once
-    if (!holds(once, name)) once.push_back(name);
   }
+  s.allreduce.algorithm.values = each_once(algorithms);
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
   if (bound == to_text(BoundKind::exact) && kind() == Collective::all_to_all)
     throw input_error(

@@ -19,7 +19,6 @@
 #include <set>
 #include <utility>
 
-#include "input/holds.hpp"
 #include "input/text_stream.hpp"
 #include "models/caller.hpp"
 #include "scenarios/cli/pace.hpp"
@@ -423,10 +422,7 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
     if (!parse_size_range(word, sizes, why)) throw input_error("--sizes: " + why, kSizesExample);
   }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
-  std::vector<Bytes> once;  // as in a scenario, a size that is named twice counts once
-  for (const Bytes size : sizes)
-    if (!holds(once, size)) once.push_back(size);
-  return once;
+  return each_once(sizes);
 }
 
 CLI::Option* add_output_option(CLI::App& command, std::string& file, const std::string& help) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "input/holds.hpp"
 #include "scenarios/report/report.hpp"
 
 namespace foreduce {
@@ -138,6 +139,15 @@ bool interrupted();
 std::function<void(std::size_t done, std::size_t total)> progress_of(std::string counted);
 /// Removes the progress bar, if there is one, before something else is written.
 void clear_progress();
+
+/// As in a scenario, a value that is named twice counts once: where it is named first.
+template <class Value>
+std::vector<Value> each_once(const std::vector<Value>& values) {
+  std::vector<Value> once;
+  for (const Value& value : values)
+    if (!holds(once, value)) once.push_back(value);
+  return once;
+}
 
 /// "8B:1GiB:x4", "8 B,1 MiB,…" or both in one list: sizes as nccl-tests would step through them.
 /// Throws InputError.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "input/holds.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/row_remarks.hpp"
@@ -156,8 +157,7 @@ std::vector<Remark> learnt_faults(const std::vector<NcclLog>& logs,
   std::vector<Remark> found;
   for (const NcclLog& log : logs) try {
       for (const CheckedTable& table : check(log, healthy, options)) {
-        const auto& asked = question.collectives;
-        const bool fitted = std::find(asked.begin(), asked.end(), table.collective) != asked.end();
+        const bool fitted = holds(question.collectives, table.collective);
         const bool slow =
             std::any_of(table.rows.begin(), table.rows.end(),
                         [](const CheckedRow& row) { return row.verdict == Verdict::slow; });

@@ -420,6 +420,13 @@ TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
   EXPECT_EQ(json_of(two + "1000B").at("points").at(0).at("bytes"), 1000);
 }
 
+TEST(Compare, WhatIsNamedTwiceCountsOnce) {
+  const auto points = json_of(
+      "compare --instance p4d.24xlarge,p4d.24xlarge --nodes 2,2 --algorithm ring,ring "
+      "--sizes 1MiB,1MiB,1024KiB")["points"];
+  EXPECT_EQ(points.size(), 1U) << points;
+}
+
 // A rule of thumb chose the protocol, and was up to 2.7 times slower than another one.
 TEST(Compare, NoProtocolIsMuchFasterThanTheOneThatIsChosen) {
   using Protocols = std::vector<const char*>;

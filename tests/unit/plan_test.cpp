@@ -208,6 +208,22 @@ TEST(Plan, AdvisesOneGpuToShareWithOthers) {
   EXPECT_SAYS(memory_shortage(p), "what needs less: tensor_parallel");
 }
 
+// What is sharded is shared by copies of the model, not by the GPUs of one.
+TEST(Plan, AdvisesOneCopyOfTheModelToShareWithOthers) {
+  Prediction p;
+  p.gpus = 8;
+  p.nodes = 1;
+  p.sharding.tensor = 2;
+  p.sharding.stages = 4;
+  p.gpu_memory = Bytes{16e9};
+  p.memory.optimizer = Bytes{20e9};
+  EXPECT_SAYS(memory_shortage(p),
+              "several copies of the model can share them with sharding: zero3");
+  p.memory.optimizer = Bytes{10e9};
+  p.memory.activations = Bytes{10e9};
+  EXPECT_SAYS(memory_shortage(p), "sharding: zero3 among several copies of the model");
+}
+
 TEST(Plan, NamesAlgorithmsThatAreRuledOutWhereOthersCanRun) {
   auto points = three();
   points[1].instance = "slow";
