@@ -420,7 +420,7 @@ TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
   EXPECT_EQ(json_of(two + "1000B").at("points").at(0).at("bytes"), 1000);
 }
 
-TEST(Compare, WhatIsNamedTwiceCountsOnce) {
+TEST(Compare, ValuesThatAreNamedTwiceCountOnce) {
   const auto points = json_of(
       "compare --instance p4d.24xlarge,p4d.24xlarge --nodes 2,2 --algorithm ring,ring "
       "--sizes 1MiB,1MiB,1024KiB")["points"];
