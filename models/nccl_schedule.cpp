@@ -209,23 +209,24 @@ namespace {
 /// What a protocol would make of an algorithm, in seconds.
 struct RoughTime {
   double chain = 0;   ///< the longest chain of messages, at the latency of each
-  double moving = 0;  ///< launch, and twice the data at the rate of a node's cards, or of a GPU's
+  double moving = 0;  ///< launch, and what each sends at the rate of a node's cards, or of a GPU's
                       ///< links on one node
   double total() const { return chain + moving; }
 };
-/// Messages of the longest chain.
-struct ChainLength {
-  double between = 0, inside = 0;  ///< nodes
+/// What an algorithm asks of the links.
+struct Demand {
+  double between = 0, inside = 0;  ///< nodes: messages of the longest chain
+  double sent = 0;                 ///< bytes that each node or GPU sends at least
 };
 
 RoughTime rough_time(const Protocol& p, const Profile& profile, const Machine& machine,
-                     const ChainLength& steps, double bytes) {
+                     const Demand& of) {
   const double efficiency = value_or(p.efficiency, 1.0),
                launch = value_or(p.launch, Seconds{}).value;
   const bool nvlink = machine.nvlink.has_value();
   const LinkClass& link = profile.of(nvlink ? PathClass::nvlink : PathClass::pcie);
   const double hop = (value_or(link.latency, Seconds{}) + value_or(p.hop, Seconds{})).value;
-  if (steps.between > 0) {
+  if (of.between > 0) {
     const Nic& nic = machine.nic;
     const LinkClass& network = profile.of(PathClass::network);
     double rate = nic.count * nic.bandwidth.value * value_or(network.efficiency, 1.0);
@@ -233,8 +234,7 @@ RoughTime rough_time(const Protocol& p, const Profile& profile, const Machine& m
       rate = std::min(rate, p.proxy_rate->value.value * value_or(profile.channels, 1.0));
     const Seconds each = value_or(network.latency, nic.latency) + value_or(p.net_hop, Seconds{}) +
                          value_or(p.gap, Seconds{});
-    return {steps.between * each.value + steps.inside * hop,
-            launch + 2 * bytes / (rate * efficiency)};
+    return {of.between * each.value + of.inside * hop, launch + of.sent / (rate * efficiency)};
   }
   const double rate = nvlink         ? machine.nvlink->links * machine.nvlink->bandwidth.value
                       : machine.pcie ? machine.pcie->bandwidth.value
@@ -242,65 +242,63 @@ RoughTime rough_time(const Protocol& p, const Profile& profile, const Machine& m
                channels = value_or(profile.channels_one_node, 1.0);
   double most = rate * value_or(link.efficiency, 1.0) * efficiency;
   if (p.channel_rate) most = std::min(most, p.channel_rate->value.value * channels);
-  return {steps.inside * hop, launch + 2 * bytes / most};
+  return {of.inside * hop, launch + of.sent / most};
 }
 
 /// Of an algorithm on such a layout. A ring's messages pass all ranks, the others' rather nodes.
-ChainLength chain_of(const Algorithm& algorithm, const Layout& layout) {
-  const double all = algorithm.steps(std::max(2, layout.workers));
-  if (layout.nodes < 2) return {0, all};
+Demand demand_of(const Algorithm& algorithm, const Layout& layout, Bytes bytes) {
+  const int ranks = std::max(2, layout.workers), among = layout.nodes < 2 ? ranks : layout.nodes;
+  const double all = algorithm.steps(ranks),
+               sent = bytes.value * (algorithm.summed_by == SummedBy::gpus && !algorithm.uses_servers
+                                         ? bus_factor(algorithm.collective, among)
+                                         : 1);
+  if (layout.nodes < 2) return {0, all, sent};
   const double between = algorithm.steps(layout.nodes);
-  return {between, algorithm.in_ring ? all - between : 0};
+  return {between, algorithm.in_ring ? all - between : 0, sent};
 }
 
-/// The protocols by which it may be fastest, likeliest first. What a chain of messages takes is
+/// A protocol by which an algorithm may be fastest.
+struct LikelyProtocol {
+  const Protocol* protocol = nullptr;
+  Seconds least;  ///< it hardly takes less
+};
+
+/// Those by which it may be fastest, likeliest first. What a chain of messages takes is
 /// known to a factor of two: messages overlap, and gaps grow with them. Of 900 cases (ring, trees,
 /// hierarchical and others on 1 to 128 nodes of p3dn, p4d, p5, p6-b200 and hgx-h100-ib, 16 KiB to
 /// 1 GiB) 7 take more than 5 % longer than by the best of all protocols, and one 24 %.
-std::vector<const Protocol*> likely_protocols(const Algorithm& algorithm, const Layout& layout,
-                                              const Profile& profile, const Machine& machine,
-                                              Bytes bytes) {
+std::vector<LikelyProtocol> likely_protocols(const Algorithm& algorithm, const Layout& layout,
+                                             const Profile& profile, const Machine& machine,
+                                             Bytes bytes) {
   constexpr double kWithin = 2;
-  const ChainLength steps = chain_of(algorithm, layout);
+  const Demand demand = demand_of(algorithm, layout, bytes);
   std::vector<std::pair<RoughTime, const Protocol*>> all;
   double most = HUGE_VAL;  // that the fastest takes
   for (const Protocol& p : profile.protocols) {
     if (p.one_node && layout.nodes > 1) continue;
-    const RoughTime time = rough_time(p, profile, machine, steps, bytes.value);
+    const RoughTime time = rough_time(p, profile, machine, demand);
     all.emplace_back(time, &p);
     most = std::min(most, kWithin * time.chain + time.moving);
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first.total() < b.first.total(); });
-  std::vector<const Protocol*> likely;
+  std::vector<LikelyProtocol> likely;
   for (const auto& [time, p] : all)
-    if (likely.empty() || time.chain / kWithin + time.moving < most) likely.push_back(p);
-  if (likely.empty()) likely.push_back(&profile.protocols.back());
+    if (const double least = time.chain / kWithin + time.moving; likely.empty() || least < most)
+      likely.push_back({p, Seconds{least}});
+  if (likely.empty()) likely.push_back({&profile.protocols.back(), {}});
   return likely;
 }
 
-/// The protocol of that place among the likely ones; the likeliest where there are fewer.
-const Protocol& protocol_for(const Algorithm& algorithm, const Layout& layout,
-                             const Profile& profile, const Machine& machine, Bytes bytes,
-                             std::size_t place) {
-  const auto likely = likely_protocols(algorithm, layout, profile, machine, bytes);
-  return *likely[place < likely.size() ? place : 0];
-}
-
-Sending own_sending(const Algorithm& algorithm, const Site& site, Bytes bytes,
-                    const std::string& protocol, std::size_t place) {
-  const Layout& layout = site.layout;
-  const std::shared_ptr<const Profile>& profile = site.profile;
-  const Machine& machine = site.cluster.weakest().machine();
+/// How an own algorithm sends; its protocol is the caller's.
+Sending own_sending(const Algorithm& algorithm, const Site& site) {
   Sending sending;
-  if (profile->ideal()) return sending;
-  sending.profile = profile;
-  if (profile->protocols.empty()) return sending;
-  sending.protocol = protocol.empty()
-                         ? protocol_for(algorithm, layout, *profile, machine, bytes, place).name
-                         : protocol;
-  const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
-  sending.channels_each = channels_of(*profile, layout) / (algorithm.uses_channels ? rails : 1);
+  if (site.profile->ideal()) return sending;
+  sending.profile = site.profile;
+  if (site.profile->protocols.empty()) return sending;
+  const auto rails = static_cast<double>(std::max<std::size_t>(1, site.layout.channels.size()));
+  sending.channels_each =
+      channels_of(*site.profile, site.layout) / (algorithm.uses_channels ? rails : 1);
   sending.many_peers = algorithm.many_peers;
   sending.ring = algorithm.in_ring;
   return sending;
@@ -310,12 +308,20 @@ Sending own_sending(const Algorithm& algorithm, const Site& site, Bytes bytes,
 
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site& site, Bytes bytes,
                       const std::string& protocol, std::size_t place) {
-  return {&algorithm,
-          with_defaults(algorithm, wanted, site.layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, site, bytes, protocol, place),
-          std::nullopt,
-          0,
-          ""};
+  Schedule schedule;
+  schedule.algorithm = &algorithm;
+  schedule.plan =
+      with_defaults(algorithm, wanted, site.layout, static_cast<std::size_t>(bytes.value));
+  schedule.sending = own_sending(algorithm, site);
+  schedule.sending.protocol = protocol;
+  if (!protocol.empty() || !schedule.sending.profile || site.profile->protocols.empty())
+    return schedule;
+  const auto likely = likely_protocols(algorithm, site.layout, *site.profile,
+                                       site.cluster.weakest().machine(), bytes);
+  const LikelyProtocol& one = likely[place < likely.size() ? place : 0];
+  schedule.sending.protocol = one.protocol->name;
+  schedule.least = one.least;
+  return schedule;
 }
 
 std::string protocol_unsupported(const Profile& profile, const Layout& layout,

@@ -58,6 +58,7 @@ struct Schedule {
   std::optional<NcclProtocol> nccl;  ///< that NCCL takes; null: the algorithm is our own
   int nccl_channels = 0;             ///< that NCCL takes; 0: the algorithm is our own
   std::string why;                   ///< NCCL's: which rule chose it
+  Seconds least = {};  ///< our own by a protocol of several: it hardly takes less; else 0
 
   ScheduleName name() const { return {algorithm->name, nccl}; }
 };

@@ -37,30 +37,6 @@ constexpr double kLeastLevelsError = 0.03, kLevelsTolerance = 0.05;
 /// A simulation may take a millisecond: a child does so many, one after the other.
 constexpr std::size_t kTasksEach = 1024;
 
-/// A question's elements when only `segments` of its segments travel, each about as long as before.
-/// They divide among channels, GPUs and the trees of a double tree, for otherwise the symmetry of
-/// the whole pipeline would be lost.
-std::size_t shortened(const Question& q, int segments) {
-  const Plan& plan = q.schedule.plan;
-  if (segments == plan.segments) return q.count;
-  const int per_node = std::max(1, q.cluster->gpus() / q.cluster->worker_nodes());
-  Segments fewer = plan.cut();
-  fewer.count = segments;
-  const auto unit = 2 * static_cast<std::size_t>(std::max(1, plan.channels)) *
-                    static_cast<std::size_t>(per_node) * fewer.parts();
-  const double share = static_cast<double>(fewer.parts()) / static_cast<double>(plan.cut().parts());
-  const auto count = static_cast<std::size_t>(std::ceil(static_cast<double>(q.count) * share));
-  return count < 16 * unit ? count : count - count % unit;
-}
-
-CollectiveCall call_of(const Question& q, int segments) {
-  Plan plan = q.schedule.plan;
-  plan.segments = segments;
-  return {
-      *q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum, q.groups,
-      q.beside};
-}
-
 /// The result, or null where laps of a ring were to be alike and are not.
 nlohmann::json simulate_segments(const Question& q, int segments, bool by_laps) {
   SimOptions options;
@@ -69,24 +45,6 @@ nlohmann::json simulate_segments(const Question& q, int segments, bool by_laps) 
   if (!by_laps || !has_equal_laps(call)) return to_json(simulate_here(call, options));
   const auto result = simulate_by_laps(call, options);
   return result ? to_json(*result) : nlohmann::json();
-}
-
-std::string key_of(const Beside& b) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", identity_of(*b.algorithm, b.plan), b.plan.segments,
-                     b.plan.together, b.plan.last, b.plan.channels, b.count, b.groups.size,
-                     b.groups.stride);
-}
-
-/// All that an answer depends on, where `cluster` and `profile` stand for theirs.
-std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
-  const Sending& s = q.schedule.sending;
-  const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{:a}|{:a}|{}|{}|{}",
-                     cluster, profile, identity_of(*q.schedule.algorithm, p), p.segments,
-                     p.together, p.last, p.channels, q.count, static_cast<int>(q.type), s.protocol,
-                     s.channels_each, s.messages_each, s.slots, s.separate_halves, s.many_peers,
-                     s.ring, s.chain, s.switch_share, q.groups.size, q.groups.stride,
-                     q.beside ? key_of(*q.beside) : "");
 }
 
 double least_error(const Question& q) {
@@ -132,22 +90,26 @@ struct Batch::Derived {
   std::array<std::size_t, 3> fewer{};  // questions
 };
 
-std::size_t Batch::ask(const Question& q) {
-  const std::string key =
-      key_of(q, fmt::format("{}", static_cast<const void*>(q.cluster.get())),
-             fmt::format("{}", static_cast<const void*>(q.schedule.sending.profile.get())));
-  const auto [at, fresh] = known_.try_emplace(key, questions_.size());
+std::size_t Batch::ask(const Question& q, const std::optional<Alternative>& alternative) {
+  const auto [at, fresh] = known_.try_emplace(key_of(q), questions_.size());
+  const std::size_t number = at->second;
   if (fresh) questions_.push_back(q);
-  return at->second;
+  if (!alternative) alternatives_.remove(number);
+  else if (fresh) alternatives_.add(number, *alternative, family_of(q, *alternative), q.count);
+  return number;
 }
 
 void Batch::run(const BatchOptions& options, const std::function<void()>& one_known) {
   cache_.emplace(options.cache);
   long_pipelines_ = options.long_pipelines;
   std::vector<Pipeline> waiting;
-  for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n)
-    waiting.push_back(pipeline_of(n));
+  const std::size_t before = outcomes_.size();
   outcomes_.resize(questions_.size());
+  for (std::size_t n = 0; n < questions_.size(); ++n) {
+    const bool needed_now = outcomes_[n].needless && !alternatives_.contains(n);
+    if (needed_now) outcomes_[n] = {};
+    if (needed_now || n >= before) waiting.push_back(pipeline_of(n));
+  }
   if (options.check_sums) check_sums(waiting, Checked::all, options);
   take_cached(waiting);
   if (!options.check_sums) check_sums(waiting, Checked::not_ours, options);
@@ -185,6 +147,7 @@ std::vector<Batch::Derived> Batch::take_derived(std::vector<Pipeline>& waiting) 
     const Question& q = questions_[p.number];
     const int times = halvings(call_of(q, q.schedule.plan.segments));
     if (times > 0) derived.push_back({p.number, times, {}});
+    if (times > 0) alternatives_.remove(p.number);  // others have their questions in common
     return times > 0;
   });
   for (Derived& d : derived) ask_fewer_nodes(d, waiting);
@@ -263,18 +226,25 @@ std::string Batch::cache_key(const Question& q) {
                      static_cast<int>(long_pipelines_));
 }
 
+bool Batch::take_cached(std::size_t number) {
+  if (!cache_->in_use()) return false;
+  auto answer = cache_->find(cache_key(questions_[number]));
+  if (!answer) return false;
+  Outcome& out = outcomes_[number];
+  out.known = out.ok = out.from_disk = true;
+  out.result = std::move(answer->result);
+  out.result.wall_seconds = 0;
+  out.extrapolated = answer->extrapolated;
+  out.extrapolation_error = answer->extrapolation_error;
+  return true;
+}
+
+/// What earlier runs answered leaves `waiting`, and what is needless by that.
 void Batch::take_cached(std::vector<Pipeline>& waiting) {
-  if (!cache_->in_use()) return;
-  for (const Pipeline& p : waiting) {
-    auto answer = cache_->find(cache_key(questions_[p.number]));
-    if (!answer) continue;
-    Outcome& out = outcomes_[p.number];
-    out.known = out.ok = out.from_disk = true;
-    out.result = std::move(answer->result);
-    out.result.wall_seconds = 0;
-    out.extrapolated = answer->extrapolated;
-    out.extrapolation_error = answer->extrapolation_error;
-  }
+  sort_by_turn(waiting);
+  for (const Pipeline& p : waiting)
+    if (readiness(p.number) == Readiness::ready && !alternatives_.contains(p.number))
+      take_cached(p.number);
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 
@@ -283,11 +253,14 @@ void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions&
   const Bytes most = options.max_memory.value > 0
                          ? options.max_memory
                          : memory_of_machine() / static_cast<double>(jobs_of(options));
+  std::map<std::string, SizeNotice> known;  // as many messages, of any size
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const CollectiveCall call = call_of(q, p.lengths.back());
     if (p.by_laps && has_equal_laps(call)) continue;
-    const SizeNotice notice = size_notice(call, most);
+    const auto [at, fresh] = known.try_emplace(messages_key(q, p.lengths.back()));
+    if (fresh) at->second = size_notice(call, most);
+    const SizeNotice& notice = at->second;
     if (!notice.long_one.empty() && options.warn) options.warn(notice.long_one);
     if (notice.too_large.empty()) continue;
     outcomes_[p.number].known = true;
@@ -302,7 +275,7 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
-    if (which == Checked::not_ours && q.schedule.algorithm->origin.empty()) continue;
+    if (which == Checked::not_ours && is_ours(*q.schedule.algorithm, plan)) continue;
     equal_checks[fmt::format("{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
                              identity_of(*q.schedule.algorithm, plan),
                              std::min(plan.segments, kCheckedSegments), plan.together,
@@ -329,8 +302,39 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
                         outcomes_[number].error = wrong;
                       }
                   },
-                  {jobs_of(options), 1, options.stop, options.most_seconds});
+                  {jobs_of(options), 1, options.stop, nullptr, options.most_seconds});
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
+}
+
+/// Equal for questions and what these are alternatives to, where only the size differs.
+std::string Batch::family_of(Question q, const Alternative& alternative) const {
+  q.count = 0;
+  q.schedule.plan.segments = 0;
+  q.schedule.plan.last = Segments::kFull;
+  return key_of(q) + questions_[alternative.to].schedule.sending.protocol;
+}
+
+/// Of an alternative only when what it depends on is known, so that equal questions have equal
+/// answers. An earlier run's answer is taken then, and not before.
+Readiness Batch::readiness(std::size_t number) {
+  if (!alternatives_.contains(number)) return Readiness::ready;
+  if (outcomes_[number].known) return Readiness::needless;
+  if (!alternatives_.decidable(number, [this](std::size_t n) { return outcomes_[n].known; }))
+    return Readiness::not_yet;
+  const auto time_of = [this](std::size_t n) {
+    return outcomes_[n].ok ? outcomes_[n].result.time : Seconds{};
+  };
+  if (alternatives_.needless(number, time_of))
+    outcomes_[number].known = outcomes_[number].needless = true;
+  else take_cached(number);
+  return outcomes_[number].known ? Readiness::needless : Readiness::ready;
+}
+
+/// Alternatives come last, when most of what they depend on is known.
+void Batch::sort_by_turn(std::vector<Pipeline>& waiting) const {
+  std::vector<int> turns(questions_.size());
+  for (const Pipeline& p : waiting) turns[p.number] = alternatives_.turn(p.number);
+  std::ranges::stable_sort(waiting, {}, [&](const Pipeline& p) { return turns[p.number]; });
 }
 
 /// Simulates every length that is not known yet; what is answered leaves `waiting`.
@@ -342,6 +346,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
   };
   std::vector<Task> tasks;
   std::vector<std::function<nlohmann::json()>> work;
+  sort_by_turn(waiting);
   // The longest first: of three on two processors it takes as long as the others together.
   for (Pipeline& p : waiting)
     for (auto at = p.lengths.rbegin(); at != p.lengths.rend(); ++at) {
@@ -354,6 +359,14 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
     }
   started_ += work.size();
   if (!work.empty()) load_simulator();
+  const auto ready = [&](std::size_t index) {
+    const std::size_t number = tasks[index].pipeline->number;
+    const bool was_known = outcomes_[number].known;
+    const Readiness task = readiness(number);
+    if (task == Readiness::needless) --started_;
+    if (outcomes_[number].known && !was_known && one_known) one_known();
+    return task;
+  };
   run_in_children(work,
                   [&](std::size_t index, ChildResult child) {
                     Pipeline& p = *tasks[index].pipeline;
@@ -372,7 +385,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
                     }
                     if (out.known && one_known) one_known();
                   },
-                  {jobs_of(options), kTasksEach, options.stop, options.most_seconds});
+                  {jobs_of(options), kTasksEach, options.stop, ready, options.most_seconds});
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 
@@ -423,6 +436,10 @@ void Batch::finish_or_lengthen(Pipeline& p) {
   out.ok = true;
   if (cache_->in_use())
     cache_->keep(cache_key(q), {out.result, out.extrapolated, out.extrapolation_error});
+}
+
+std::size_t Batch::in_place_of(std::size_t number) const {
+  return outcomes_[number].needless ? alternatives_.stands_for(number) : number;
 }
 
 bool Batch::all_known(std::span<const std::size_t> numbers) const {

@@ -14,29 +14,19 @@
 #include <utility>
 #include <vector>
 
-#include "models/nccl_schedule.hpp"
-#include "sim/collective.hpp"
+#include "sim/alternatives.hpp"
 #include "sim/fewer_nodes.hpp"
+#include "sim/question.hpp"
+#include "sim/readiness.hpp"
 #include "sim/result_cache.hpp"
 
 namespace foreduce {
 
-/// One collective whose time is wanted.
-struct Question {
-  std::shared_ptr<const Cluster> cluster;
-  Schedule schedule;
-  std::size_t count = 0;  ///< elements of a rank
-  Type type = Type::f32;
-  RankGroups groups = {};  ///< every group runs it among its own ranks
-  /// Another collective at the same time; the outcome then says when either ends. Such a pair is
-  /// simulated whole, however long its pipelines are.
-  std::optional<Beside> beside = {};
-};
-
 /// What became of it.
 struct Outcome {
-  bool known = false;  ///< it has ended, well or not
+  bool known = false;  ///< it has ended, well or not, or is not needed
   bool ok = false;
+  bool needless = false;    ///< an alternative to what is faster: it was not simulated
   std::string error;        ///< why there is no answer
   CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest
                             ///< that was simulated; of many nodes: see ManyNodes
@@ -78,8 +68,9 @@ inline constexpr double kSteadyStateTolerance = 0.005;
 /// Collects questions, answers them together, and keeps the answers.
 class Batch {
  public:
-  /// Registers a question and returns its number; an equal one gets the same number.
-  std::size_t ask(const Question& question);
+  /// Registers a question and returns its number; an equal one gets the same number. An alternative
+  /// is simulated only where that may matter, unless the same is asked as no alternative.
+  std::size_t ask(const Question& question, const std::optional<Alternative>& alternative = {});
   /// Answers all questions; `one_known` is called after each. The calling process must be
   /// single-threaded.
   void run(const BatchOptions& options, const std::function<void()>& one_known = nullptr);
@@ -87,6 +78,8 @@ class Batch {
   std::size_t size() const { return questions_.size(); }
   const Question& question(std::size_t number) const { return questions_[number]; }
   const Outcome& operator[](std::size_t number) const { return outcomes_[number]; }
+  /// The question that is answered in its place: what it is a needless alternative to, or itself.
+  std::size_t in_place_of(std::size_t number) const;
   bool all_known(std::span<const std::size_t> numbers) const;
   /// The definition of "best": the place in `numbers` of the outcome with the least time; the first
   /// if none has an answer.
@@ -103,6 +96,10 @@ class Batch {
   void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
                  const std::function<void()>& one_known);
   void finish_or_lengthen(Pipeline& pipeline);
+  std::string family_of(Question q, const Alternative& alternative) const;
+  Readiness readiness(std::size_t number);
+  void sort_by_turn(std::vector<Pipeline>& waiting) const;
+  bool take_cached(std::size_t number);
   void take_cached(std::vector<Pipeline>& waiting);
   /// The key of an answer in the cache: everything that it depends on besides the program's build.
   std::string cache_key(const Question& question);
@@ -111,6 +108,7 @@ class Batch {
   void check_sums(std::vector<Pipeline>& waiting, Checked which, const BatchOptions& options);
 
   std::map<std::string, std::size_t> known_;
+  Alternatives alternatives_;
   std::map<std::pair<const Cluster*, int>, FewerNodes> fewer_nodes_;  // by how often halved
   std::map<const void*, std::string> texts_;  // of clusters and profiles: hashes of what they hold
   std::optional<ResultCache> cache_;

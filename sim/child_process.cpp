@@ -213,11 +213,18 @@ class Children {
     while (!waiting_.empty() || !running_.empty()) {
       if (options_.stop && options_.stop()) break;
       hand_out();
+      if (all_idle()) break;
       listen();
     }
   }
 
  private:
+  /// What still waits will not begin.
+  bool all_idle() const {
+    return std::all_of(running_.begin(), running_.end(),
+                       [](const Child& child) { return child.tasks.empty() && !child.dismissed; });
+  }
+
   /// Those that are still at work, also where `finished` throws.
   void end_all() {
     for (Child& c : running_) {
@@ -226,10 +233,24 @@ class Children {
     }
     running_.clear();
   }
+
+  /// The first of those waiting that can begin; none of few that wait longest: none.
+  std::optional<std::size_t> next_ready() {
+    constexpr std::size_t kAsked = 16;
+    for (std::size_t passed = 0; passed < std::min(kAsked, waiting_.size());) {
+      const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(passed);
+      const Readiness task = options_.readiness ? options_.readiness(*at) : Readiness::ready;
+      if (task == Readiness::ready) return passed;
+      if (task == Readiness::not_yet) ++passed;
+      else waiting_.erase(at);
+    }
+    return std::nullopt;
+  }
+
   void hand_out() {
     const auto jobs = static_cast<std::size_t>(std::max(1, options_.jobs));
     for (Child& child : running_) supply(child);
-    while (!waiting_.empty() && running_.size() < jobs) {
+    while (running_.size() < jobs && next_ready()) {
       std::optional<Child> child = launch(work_);
       if (!child && running_.empty())
         throw std::system_error(errno, std::generic_category(), "no process can be started");
@@ -245,14 +266,15 @@ class Children {
     const bool ahead = child.last_seconds < kShort && waiting_.size() > 4 * running_.size();
     const std::size_t most = ahead ? 2 : 1;
     while (!child.failed && !child.dismissed && child.tasks.size() < most) {
-      const bool more =
-          !waiting_.empty() && child.given < std::max<std::size_t>(1, options_.tasks_each);
-      if (!tell(child, more ? waiting_.front() : kNoMore)) break;
+      const auto next = next_ready();
+      if (!next && !waiting_.empty()) break;  // it has more to do when another has ended
+      const bool more = next && child.given < std::max<std::size_t>(1, options_.tasks_each);
+      if (!tell(child, more ? waiting_[*next] : kNoMore)) break;
       child.dismissed = !more;
       if (!more) break;
       if (child.tasks.empty()) child.begun = Clock::now();
-      child.tasks.push_back(waiting_.front());
-      waiting_.pop_front();
+      child.tasks.push_back(waiting_[*next]);
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*next));
       ++child.given;
     }
   }
@@ -265,7 +287,8 @@ class Children {
     for (std::size_t i = running_.size(); i-- > 0;) {
       Child& child = running_[i];
       if (ready[i].revents == 0) {
-        if (options_.most_seconds > 0 && seconds_since(child.begun) > options_.most_seconds)
+        if (options_.most_seconds > 0 && !child.tasks.empty() &&
+            seconds_since(child.begun) > options_.most_seconds)
           kill_for(i, fmt::format("not done after {} s", options_.most_seconds));
         continue;
       }

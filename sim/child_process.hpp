@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/readiness.hpp"
+
 namespace foreduce {
 
 /// What became of one task.
@@ -28,7 +30,10 @@ struct ChildOptions {
   /// others do what is left.
   std::size_t tasks_each = 1;
   std::function<bool()> stop;  ///< asked now and then; true ends it all
-  double most_seconds = 0;     ///< for one task, which is then killed; 0: as long as it likes
+  /// Asked as a task's turn comes; null: all are ready. `finished` is called for what was begun
+  /// alone.
+  std::function<Readiness(std::size_t index)> readiness;
+  double most_seconds = 0;  ///< for one task, which is then killed; 0: as long as it likes
 };
 
 /// What an exception says, for a row of an answer; of missing memory it is in our own words.

@@ -153,8 +153,10 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   SimOptions options = asked_options;
   options.groups[0] = asked.groups;
   Algorithm symmetric = in_groups(parts[0], layout);
+  options.guard_stacks = !is_ours(asked.algorithm, asked.plan);
   if (asked.beside) {
     const Beside& b = *asked.beside;
+    options.guard_stacks = options.guard_stacks || !is_ours(*b.algorithm, b.plan);
     parts.push_back(part_of(*b.algorithm, b.plan, b.count, b.groups, layout, size_of(type)));
     parts[1].group = kSecondCollective;
     options.groups[1] = b.groups;

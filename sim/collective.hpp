@@ -62,6 +62,9 @@ struct SimOptions {
   std::size_t most_open = 2'000'000;
   /// Among which ranks the collective, and the one beside it, runs: simulate_here() sets them.
   std::array<RankGroups, 2> groups = {};
+  /// A page beside each rank's stack, so that a deep recursion ends the process. simulate_here()
+  /// spares our own algorithms it, which do not recurse: it costs a tenth of a short simulation.
+  bool guard_stacks = true;
 };
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.

@@ -115,12 +115,20 @@ std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const 
   return algorithm.unsupported_reason ? algorithm.unsupported_reason(layout, plan) : std::nullopt;
 }
 
+static const Algorithm* inner_of(const Algorithm& algorithm, const Plan& plan) {
+  return algorithm.takes_inner ? find_algorithm(plan.inner, algorithm.collective) : nullptr;
+}
+
+bool is_ours(const Algorithm& algorithm, const Plan& plan) {
+  const Algorithm* inner = inner_of(algorithm, plan);
+  return algorithm.origin.empty() && (!inner || inner->origin.empty());
+}
+
 std::string identity_of(const Algorithm& algorithm, const Plan& plan) {
   const auto of = [](const Algorithm& a) {
     return a.content.empty() ? std::string(a.name) : fmt::format("{}@{}", a.name, a.content);
   };
-  const Algorithm* inner =
-      algorithm.takes_inner ? find_algorithm(plan.inner, algorithm.collective) : nullptr;
+  const Algorithm* inner = inner_of(algorithm, plan);
   return fmt::format("{}|{}|{}", of(algorithm), static_cast<int>(algorithm.collective),
                      inner ? of(*inner) : plan.inner);
 }

@@ -148,6 +148,8 @@ Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Pla
 /// What one answer of a simulation depends on besides the plan's numbers: which algorithm, by name,
 /// collective and content, and which one runs between nodes.
 std::string identity_of(const Algorithm& algorithm, const Plan& plan);
+/// Whether all that it runs is part of the program, and nothing of a plug-in or a file.
+bool is_ours(const Algorithm& algorithm, const Plan& plan);
 
 /// The algorithms of each collective, by name.
 using Registry = std::array<std::vector<const Algorithm*>, kCollectives.size()>;

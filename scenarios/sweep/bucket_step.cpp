@@ -32,9 +32,14 @@ std::vector<std::size_t> fastest_picks(const StepInput& step, const StepQuestion
   for (const auto& numbers : of.numbers) best.push_back(batch.fastest(numbers));
   const std::size_t candidates = of.numbers.empty() ? 0 : of.numbers[0].size();
   for (std::size_t c = 0; candidates > 1 && c < candidates; ++c) {
-    const bool all_ok = std::all_of(of.numbers.begin(), of.numbers.end(),
-                                    [&](const auto& n) { return batch[n[c]].ok; });
-    const std::vector<std::size_t> one(of.numbers.size(), c);
+    bool all_ok = true;
+    std::vector<std::size_t> one;
+    for (const auto& numbers : of.numbers) {
+      const std::size_t answered = batch.in_place_of(numbers[c]);
+      all_ok = all_ok && batch[answered].ok;
+      const auto at = std::find(numbers.begin(), numbers.end(), answered);
+      one.push_back(static_cast<std::size_t>(at - numbers.begin()));
+    }
     if (all_ok && total(one) < total(best)) best = one;
   }
   return best;

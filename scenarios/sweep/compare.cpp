@@ -68,8 +68,7 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
       p.bound_is_exact = true;
     }
   try {
-    for (const Candidate& candidate : job.candidates)
-      job.questions.push_back(context.batch.ask(candidate.question(p.count, type)));
+    job.questions = ask_each(context.batch, job.candidates, p.count, type);
   } catch (const InputError& e) {  // of this size alone
     p.error = words_of(e);
     job.questions.clear();

@@ -319,9 +319,24 @@ bool best_without_nccl(const Method& method, std::span<const Candidate> candidat
                       [](const Candidate& c) { return c.by_nccl(); });
 }
 
+std::vector<std::size_t> ask_each(Batch& batch, std::span<const Candidate> candidates,
+                                  std::size_t count, Type type) {
+  std::vector<std::size_t> numbers;
+  std::size_t likeliest = 0;
+  for (const Candidate& candidate : candidates) {
+    const Question question = candidate.question(count, type);
+    std::optional<Alternative> alternative;
+    if (candidate.protocol_place > 0) alternative = {likeliest, question.schedule.least};
+    numbers.push_back(batch.ask(question, alternative));
+    if (!alternative) likeliest = numbers.back();
+  }
+  return numbers;
+}
+
 SimulationMode mode_of(std::span<const Outcome* const> outcomes) {
   bool from_disk = !outcomes.empty(), extrapolated = false, symmetric = false;
   for (const Outcome* one : outcomes) {
+    if (one->needless) continue;
     from_disk = from_disk && one->from_disk;
     extrapolated = extrapolated || one->extrapolated;
     symmetric = symmetric || one->result.symmetric;

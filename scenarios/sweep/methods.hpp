@@ -146,6 +146,12 @@ struct Candidate {
   RunBy run_by(Bytes bytes) const;
 };
 
+/// Asks for a collective by each of a point's candidates, and returns the questions' numbers. Less
+/// likely protocols are alternatives to the likeliest, by which the same method comes before.
+/// Throws as Candidate::question().
+std::vector<std::size_t> ask_each(Batch& batch, std::span<const Candidate> candidates,
+                                  std::size_t count, Type type);
+
 /// Whether "best" is the best of our own algorithms only, because NCCL cannot be predicted here.
 bool best_without_nccl(const Method& method, std::span<const Candidate> candidates);
 

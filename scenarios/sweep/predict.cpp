@@ -335,13 +335,11 @@ void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
 
 void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates,
                            std::size_t elements, Type type) {
-  auto& numbers = of.numbers.emplace_back();
+  auto& numbers = of.numbers.emplace_back(ask_each(batch_, candidates, elements, type));
   auto& shares = of.shares.emplace_back();
-  for (const Candidate& candidate : candidates) {
-    const Question question = candidate.question(elements, type);
-    shares.push_back(compute_share_beside(candidate, question.schedule.algorithm->summed_by));
-    numbers.push_back(batch_.ask(question));
-  }
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    shares.push_back(compute_share_beside(
+        candidates[i], batch_.question(numbers[i]).schedule.algorithm->summed_by));
 }
 
 double Predictor::compute_share_beside(const Candidate& c, SummedBy by) const {

@@ -248,7 +248,7 @@ double efficiency_of(const Prediction& p, const ShardedPoint& sharded, const Bat
   if (!sharded.on_one_node) return 0;
   const ShardedPoint& one = *sharded.on_one_node;
   for (const std::size_t number : one.collectives->questions())
-    if (!batch[number].ok) return 0;
+    if (!batch[batch.in_place_of(number)].ok) return 0;
   const Seconds there =
       play_sharded_step(one.step, one.collectives->costs(batch, one.compute_shares,
                                                          StepCollectives::Bound::usual))

@@ -164,8 +164,7 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
     Asked& one = asked_.emplace_back(Asked{use.kind, use.elements, {}, {}});
     one.candidates =
         among(groups, candidates_of(method_for(method, use.kind), parts.at(nodes), context));
-    for (const Candidate& c : one.candidates)
-      one.numbers.push_back(context.batch.ask(c.question(use.elements, type_of(use.kind))));
+    one.numbers = ask_each(context.batch, one.candidates, use.elements, type_of(use.kind));
     all.insert(one.numbers.begin(), one.numbers.end());
   }
   // Beside each other only groups of equal nodes are simulated.

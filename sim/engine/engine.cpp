@@ -96,6 +96,12 @@ s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
       ->seal();
 }
 
+void Engine::guard_stacks(bool guard) {
+  if (guard == guards_stacks_) return;
+  s4u::Engine::set_config(guard ? "contexts/guard-size:1" : "contexts/guard-size:0");
+  guards_stacks_ = guard;
+}
+
 void Engine::seal() { zone_->seal(); }
 
 void Engine::run(std::function<void()> deadlocked) {

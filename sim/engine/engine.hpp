@@ -34,6 +34,8 @@ class Engine {
   /// All that SimGrid need know of hosts: every flow has links of its own.
   simgrid::s4u::Host* here() const { return here_; }
   simgrid::s4u::Host* there() const { return there_; }
+  /// Whether the stacks of ranks that are started from now on end at a page that nobody can use.
+  void guard_stacks(bool guard);
   /// No more links.
   void seal();
   /// Runs the ranks until all have ended. Calls `deadlocked` where none can go on.
@@ -46,6 +48,7 @@ class Engine {
   simgrid::s4u::NetZone* zone_ = nullptr;  // SimGrid owns it
   simgrid::s4u::Host *here_ = nullptr, *there_ = nullptr;
   std::function<void()> deadlocked_;
+  bool guards_stacks_ = true;  // as SimGrid does by itself
 };
 
 }  // namespace foreduce

@@ -48,6 +48,27 @@ CollectiveRequest request(const std::shared_ptr<const Cluster>& cluster,
   return {cluster, profile, Bytes{bytes}, reported_method(NcclAlgorithm::ring)};
 }
 
+TEST(Batch, SimulatesAnAlternativeOnlyWhereItMayBeFaster) {
+  const auto cluster = flat_cluster(4);
+  const Question asked = ring_question(cluster, 1000), slower = ring_question(cluster, 2000),
+                 unclear = ring_question(cluster, 3000);
+  Batch batch;
+  const std::size_t first = batch.ask(asked), needless = batch.ask(slower, {{first, Seconds{1e3}}}),
+                    tried = batch.ask(unclear, {{first, Seconds{1e-9}}});
+  batch.run({});
+  EXPECT_TRUE(batch[needless].known);
+  EXPECT_TRUE(batch[needless].needless);
+  EXPECT_FALSE(batch[needless].ok);
+  EXPECT_EQ(batch.in_place_of(needless), first);
+  EXPECT_TRUE(batch[tried].ok);
+  EXPECT_EQ(batch.in_place_of(tried), tried);
+  EXPECT_EQ(batch.ask(slower), needless);  // now for itself
+  batch.run({});
+  EXPECT_TRUE(batch[needless].ok);
+  EXPECT_EQ(batch.in_place_of(needless), needless);
+  EXPECT_GT(batch[needless].result.time, batch[first].result.time);
+}
+
 // Small clusters were never counted: 673 MB were taken where 100 were allowed.
 TEST(ExpectedCost, CountsLongPipelinesOfSmallClusters) {
   const auto cluster = flat_cluster(16);

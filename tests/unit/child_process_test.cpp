@@ -42,6 +42,25 @@ TEST(ChildProcess, HalfAnAnswerIsNoneAndTheOthersAreWhole) {
   EXPECT_EQ(results[2].value, 3);
 }
 
+TEST(ChildProcess, LeavesOutWhatIsNotNeededWhenItsTurnComes) {
+  std::vector<std::function<nlohmann::json()>> work;
+  for (std::size_t i = 0; i < 6; ++i) work.emplace_back([i] { return nlohmann::json(i); });
+  std::vector<std::size_t> done;
+  ChildOptions options;
+  options.tasks_each = work.size();
+  options.readiness = [&](std::size_t task) {
+    return task % 2 == 0 ? Readiness::ready : Readiness::needless;
+  };
+  run_in_children(
+      work,
+      [&](std::size_t task, ChildResult result) {
+        EXPECT_EQ(result.value, task);
+        done.push_back(task);
+      },
+      options);
+  EXPECT_EQ(done, (std::vector<std::size_t>{0, 2, 4}));
+}
+
 // A child has its next task before it has done the last one; if it ends, others do that task.
 TEST(ChildProcess, DeathOfOneLosesNoTaskButItsOwn) {
   constexpr std::size_t kTasks = 50, kDeadly = 7;
