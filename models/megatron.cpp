@@ -41,8 +41,8 @@ void require_megatrons(const MicroBatch& b) {
   check_arithmetic(b.gpu, b.precision);
   if (!is_language_model(b.workload))
     throw key_error("framework",
-                    fmt::format("what is known of Megatron is of models with a vocabulary wider "
-                                "than their layers, and {} has none",
+                    fmt::format("what is known of Megatron is of language models, which have a "
+                                "layer over a vocabulary behind their blocks, and {} has none",
                                 b.workload.name),
                     "framework: pytorch");
   if (b.precision == Precision::fp32 || b.precision == Precision::tf32)

@@ -62,12 +62,12 @@ struct Outputs {
 /// block of width w has 12 w^2 parameters, and of each token a GPU keeps 36 bytes of 16 bits a
 /// hidden unit.
 Outputs outputs_of_blocks(const Workload& workload) {
-  constexpr double kSquares = 12, kOutputs = 9;
+  constexpr double kOutputs = 9;
   Outputs sum;
   if (workload.variants.empty()) return sum;
   const auto parameters = static_cast<double>(workload.elements());
   const double tokens = workload.variants[0].train_gflop * 1e9 / (kFlopPerMac * parameters),
-               width = std::sqrt(parameters / (kSquares * workload.blocks));
+               width = model_width(workload);
   sum.blocks = workload.blocks;
   sum.ends = tokens * width * workload.blocks;
   sum.all = kOutputs * sum.ends;
@@ -79,7 +79,7 @@ Outputs outputs_of(const Workload& workload) {
   if (workload.blocks > 0) return outputs_of_blocks(workload);
   const std::size_t width = usual_width(workload.tensors);
   Outputs sum;
-  double block = 0, last = 0, tokens = 0, widest_in_blocks = 0;
+  double block = 0, last = 0, tokens = 0, widest_in_blocks = 0, loss_tokens = 0;
   bool mixture = false;  // whether the block has experts
   std::string open;
   const auto close = [&] {
@@ -99,6 +99,7 @@ Outputs outputs_of(const Workload& workload) {
     open = name;
     if (name.empty()) {
       sum.root += one;
+      if (one > sum.loss) loss_tokens = t.macs / static_cast<double>(t.elements);
       sum.loss = std::max(sum.loss, one);
     } else {
       block += one;
@@ -112,7 +113,10 @@ Outputs outputs_of(const Workload& workload) {
     }
   }
   close();
-  if (sum.loss <= widest_in_blocks || sum.blocks == 0) sum.loss = 0;
+  // A layer that chooses among a vocabulary does so for every token, and is wider than what blocks
+  // hand on, if not than all that is in them.
+  const bool of_every_token = loss_tokens == tokens && sum.loss * sum.blocks > sum.ends;
+  if (sum.blocks == 0 || (sum.loss <= widest_in_blocks && !of_every_token)) sum.loss = 0;
   if (workload.fused_loss) {  // behind the logits nothing is kept
     sum.all -= sum.loss / 2;
     sum.root -= sum.loss / 2;
@@ -170,6 +174,12 @@ Bytes activations(const Workload& workload, const std::string& sample, Precision
   return Bytes{(kept * positions * kept_bytes(precision) +
                 kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
                batch};
+}
+
+double model_width(const Workload& workload) {
+  if (workload.blocks == 0) return static_cast<double>(usual_width(workload.tensors));
+  constexpr double kSquares = 12;  // parameters of a transformer's block, by its width's square
+  return std::sqrt(static_cast<double>(workload.elements()) / (kSquares * workload.blocks));
 }
 
 double layer_outputs(const Workload& workload, const std::string& sample, int batch) {
@@ -267,9 +277,15 @@ struct PerParameter {
   double weight = 0, gradient = 0, optimizer = 0;
 };
 PerParameter per_parameter(const MemoryQuestion& q, double wire) {
-  const double state = q.per_parameter ? q.per_parameter->value : training_constants().state_bytes;
-  const double each = std::min(wire, state / 2);
-  return {each, each, state - 2 * each};
+  const double usual = training_constants().state_bytes;
+  // Megatron sums gradients in a buffer of their own type, beside weights of 16 bits (Megatron-LM,
+  // docs/source/api-guide/dist_optimizer.md: 18 bytes, or 6 + 12/d).
+  const double sums = q.workload->framework == Framework::megatron
+                          ? std::max(0.0, bytes_of(q.gradient) - wire)
+                          : 0,
+               state = q.per_parameter ? q.per_parameter->value : usual + sums,
+               each = std::min(wire, (state - sums) / 2);
+  return {each, each + sums, state - 2 * each - sums};
 }
 
 /// What one of the GPUs that share experts has of a unit, if it shares nothing else.

@@ -48,6 +48,10 @@ bool is_language_model(const Workload& workload);
 /// cross_entropy computes in fp32). 0 where the last layer is no output over a vocabulary.
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch);
 
+/// Hidden units of the workload's layers; of one that is described by its parameters and blocks
+/// alone, those of a transformer of that size.
+double model_width(const Workload& workload);
+
 /// Elements that a block hands to the next, of a micro-batch; 0 where no tensor names a block.
 double block_output(const Workload& workload, const std::string& sample, int batch);
 
@@ -98,14 +102,15 @@ struct MemoryQuestion {
 double micro_batches_kept(const ShardingPlan& plan, int stage);
 
 /// The memory of a GPU. Mixed precision keeps 2 + 2 bytes of a parameter and its gradient and 12 of
-/// the optimizer (ZeRO, SC20, section 3.1); zero1 shards the 12, zero2 the gradient too, zero3 all
-/// 16, which FSDP has as 4 + 4 + 8, with weights and gradients in fp32 (torch FSDP2,
-/// MixedPrecisionPolicy) and gathered units in 16 bits. Gathered are the root, the unit that is
-/// computed, and those that are prefetched; all, where nothing is resharded after forward. A
-/// tensor-parallel GPU has its part of everything but the inputs of blocks and 10 of the 34 bytes
-/// of the others' activations, which it has whole unless the sequence is divided (Korthikanti et
-/// al., MLSys 2023, table 2); of a pipeline's stages see micro_batches_kept(). A GPU that shares
-/// sequences has its part of all activations, and one block's keys and values whole.
+/// the optimizer (ZeRO, SC20, section 3.1), and Megatron 4 of a gradient that it sums in fp32;
+/// zero1 shards the 12, zero2 the gradient too, zero3 all 16, which FSDP has as 4 + 4 + 8, with
+/// weights and gradients in fp32 (torch FSDP2, MixedPrecisionPolicy) and gathered units in 16 bits.
+/// Gathered are the root, the unit that is computed, and those that are prefetched; all, where
+/// nothing is resharded after forward. A tensor-parallel GPU has its part of everything but the
+/// inputs of blocks and 10 of the 34 bytes of the others' activations, which it has whole unless
+/// the sequence is divided (Korthikanti et al., MLSys 2023, table 2); of a pipeline's stages see
+/// micro_batches_kept(). A GPU that shares sequences has its part of all activations, and one
+/// block's keys and values whole.
 MemoryBy memory_of(const MemoryQuestion& question);
 
 }  // namespace foreduce

@@ -33,6 +33,15 @@ double channels_of(const Profile& profile, const Layout& layout) {
                   2 * static_cast<double>(std::max<std::size_t>(1, layout.channels.size())));
 }
 
+/// Of the channels that all GPUs of a node have together, what so many of a group have. Between
+/// nodes they go by the cards that these are near; below one NVSwitch each GPU has all of its
+/// links.
+double channel_share(const Machine& machine, int gpus, int nodes) {
+  const bool by_switch = machine.nvlink && machine.nvlink->kind == NvLinkKind::through_switch;
+  if (gpus <= 0 || gpus >= machine.gpus() || (nodes == 1 && by_switch)) return 1;
+  return static_cast<double>(gpus) / machine.gpus();
+}
+
 /// What a channel or owner has of the data, in loops of so many chunks. The last loop takes what is
 /// left, as in NCCL: data that fills two loops and a little takes hardly longer than two loops.
 /// What is left is rounded down, because a chunk that is a little short could travel otherwise.
@@ -100,9 +109,8 @@ NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
   const double owners = shared_out ? layout.workers : 1;
   NcclCut cut;
   cut.channels = channels_of(profile, layout);
-  // A group that uses few of a node's GPUs has its share of the channels.
-  const double here = layout.per_node(), all = site.cluster.weakest().machine().gpus();
-  if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
+  cut.channels = std::max(1.0, cut.channels * channel_share(site.cluster.weakest().machine(),
+                                                            layout.per_node(), layout.nodes));
   if (forced.channels > 0) cut.channels = forced.channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   if (forced.buffer.value > 0 && choice.protocol == NcclProtocol::simple)
@@ -249,9 +257,10 @@ RoughTime rough_time(const Protocol& p, const Profile& profile, const Machine& m
 Demand demand_of(const Algorithm& algorithm, const Layout& layout, Bytes bytes) {
   const int ranks = std::max(2, layout.workers), among = layout.nodes < 2 ? ranks : layout.nodes;
   const double all = algorithm.steps(ranks),
-               sent = bytes.value * (algorithm.summed_by == SummedBy::gpus && !algorithm.uses_servers
-                                         ? bus_factor(algorithm.collective, among)
-                                         : 1);
+               sent =
+                   bytes.value * (algorithm.summed_by == SummedBy::gpus && !algorithm.uses_servers
+                                      ? bus_factor(algorithm.collective, among)
+                                      : 1);
   if (layout.nodes < 2) return {0, all, sent};
   const double between = algorithm.steps(layout.nodes);
   return {between, algorithm.in_ring ? all - between : 0, sent};
@@ -299,6 +308,10 @@ Sending own_sending(const Algorithm& algorithm, const Site& site) {
   const auto rails = static_cast<double>(std::max<std::size_t>(1, site.layout.channels.size()));
   sending.channels_each =
       channels_of(*site.profile, site.layout) / (algorithm.uses_channels ? rails : 1);
+  if (const double share = channel_share(site.cluster.weakest().machine(), site.layout.per_node(),
+                                         site.layout.nodes);
+      share < 1)
+    sending.channels_each = std::max(1.0, sending.channels_each * share);
   sending.many_peers = algorithm.many_peers;
   sending.ring = algorithm.in_ring;
   return sending;

@@ -34,15 +34,19 @@ const Smddp& smddp() {
   return all;
 }
 
-std::string smddp_unsupported(const std::string& instance, Collective collective) {
+std::string smddp_unsupported(const Machine& machine, Collective collective) {
   const Smddp& s = smddp();
+  const std::string& instance = machine.type();
   const auto has = [&](const SmddpCollective& c) {
     return std::find(c.instances.begin(), c.instances.end(), instance) != c.instances.end();
   };
   const SmddpCollective* own = s.of(collective);
-  if (own ? has(*own) : has(s.all_gather)) return "";
   const std::string supported =
       fmt::format("SMDDP supports {}", fmt::join(s.all_gather.instances, " and "));
+  if (machine.fabric() == Fabric::rdma)
+    return fmt::format("{} of EC2, and {} has {} between nodes", supported, machine.name,
+                       machine.nic.fabric ? to_text(*machine.nic.fabric) : "RDMA");
+  if (own ? has(*own) : has(s.all_gather)) return "";
   return has(s.all_reduce)
              ? fmt::format("{}; on {} it had an all-reduce only, which AWS has retired", supported,
                            instance)

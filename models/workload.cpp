@@ -52,6 +52,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
+  f.required("tensor_width", c.tensor_width, "hidden units", Limits::positive());
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("launches_of_tensor", c.launches_of_tensor, "");
   f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));

@@ -203,6 +203,7 @@ struct TrainingConstants {
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
+  double tensor_width = 1;         ///< see tensor_undivided
   double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward

@@ -153,16 +153,17 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   SimOptions options = asked_options;
   options.groups[0] = asked.groups;
   Algorithm symmetric = in_groups(parts[0], layout);
-  options.guard_stacks = !is_ours(asked.algorithm, asked.plan);
+  bool ours = is_ours(asked.algorithm, asked.plan);
   if (asked.beside) {
     const Beside& b = *asked.beside;
-    options.guard_stacks = options.guard_stacks || !is_ours(*b.algorithm, b.plan);
+    ours = ours && is_ours(*b.algorithm, b.plan);
     parts.push_back(part_of(*b.algorithm, b.plan, b.count, b.groups, layout, size_of(type)));
     parts[1].group = kSecondCollective;
     options.groups[1] = b.groups;
     symmetric = both(parts[0], parts[1], layout);
     options.record_timeline = true;
   }
+  if (ours) options.stack_guard = StackGuard::none;
 
   // Equal chunks are what makes channels and nodes alike. A count that does not divide is spread
   // evenly over one that does, which moves each chunk by less than an element.

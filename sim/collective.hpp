@@ -39,6 +39,12 @@ enum class Solver : std::uint8_t {
 /// Value of SimOptions::most_open with which ranks post their whole schedules at once.
 inline constexpr std::size_t kAllOpen = std::numeric_limits<std::size_t>::max();
 
+/// What is beside each rank's stack.
+enum class StackGuard : std::uint8_t {
+  none,
+  page  ///< that nobody may touch, so that a deep recursion ends the process
+};
+
 struct SimOptions {
   Sending sending;
   /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction
@@ -62,9 +68,9 @@ struct SimOptions {
   std::size_t most_open = 2'000'000;
   /// Among which ranks the collective, and the one beside it, runs: simulate_here() sets them.
   std::array<RankGroups, 2> groups = {};
-  /// A page beside each rank's stack, so that a deep recursion ends the process. simulate_here()
-  /// spares our own algorithms it, which do not recurse: it costs a tenth of a short simulation.
-  bool guard_stacks = true;
+  /// simulate_here() spares our own algorithms a page, for they do not recurse: it costs a tenth of
+  /// a short simulation.
+  StackGuard stack_guard = StackGuard::page;
 };
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.

@@ -12,6 +12,7 @@
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/sweep/step_collectives.hpp"
 #include "scenarios/sweep/strategies.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 namespace {
@@ -28,6 +29,20 @@ struct AskedStep {
   Seconds compute() const { return whole.forward + whole.backward; }
 };
 
+/// As the first machine that ships with it has it; without peaks where none does.
+Gpu shipped_gpu(const std::string& model) {
+  for (const std::string& name : machine_names())
+    if (const Machine machine = machine_named(name);
+        machine.gpu && is_model(machine.gpu->model, model)) {
+      Gpu gpu = *machine.gpu;
+      gpu.model = model;
+      return gpu;
+    }
+  Gpu unknown;
+  unknown.model = model;
+  return unknown;
+}
+
 /// Sets forward and backward of one micro-batch.
 void set_compute(StepInput& step, const Workload& workload, const ReplayOptions& a) {
   const Variant* variant = workload.variant(a.sample);
@@ -42,8 +57,7 @@ void set_compute(StepInput& step, const Workload& workload, const ReplayOptions&
                       gpus.empty() ? "nobody measured it on any GPU: take a workload that was "
                                      "(foreduce list workloads)"
                                    : suggest(a.gpu, gpus));
-  Gpu gpu;
-  gpu.model = a.gpu;
+  const Gpu gpu = shipped_gpu(a.gpu);
   const Seconds all =
       compute_time({workload, gpu, a.arithmetic(), variant->sample, a.batch}).forward_backward *
       a.compute_scale;

@@ -87,7 +87,11 @@ std::string verdict_on(const Json& report) {
         "Verdict: good enough for node counts and step times. Algorithms whose predictions differ "
         "by less than {} are not told apart.",
         percent(2 * mean));
-  return "Verdict: not good enough. Calibrate again on quiet hosts, with the sizes that matter.";
+  return fmt::format(
+      "Verdict: not good enough for step times or node counts{}. Calibrate again on quiet hosts, "
+      "with the sizes that matter.",
+      number_or(report, "kendall_tau", 0) >= 0.8 ? ", though algorithms are in the right order"
+                                                 : "");
 }
 
 std::string error_words(const Json& row) {
@@ -167,6 +171,14 @@ Document render_own_runs(const Json& report, const View& view) {
   document.lines(Role::answer, text);
   if (!report.at("rows").empty()) document.gap().table(own_sizes_table(report.at("rows")));
   if (!report.at("replays").empty()) document.gap().table(replays_table(report.at("replays")));
+  // Of small errors the two are the same.
+  constexpr double kTellsApart = 0.2;
+  if (report.at("worst_error").get<double>() > kTellsApart)
+    document.gap().lines(
+        Role::notes,
+        wrapped("Median, mean and worst count factors, so that half of a time and twice a time are "
+                "both 100 % off; the column of errors is predicted over measured, less 1.",
+                view, 2));
   return document;
 }
 

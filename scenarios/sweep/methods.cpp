@@ -180,8 +180,7 @@ bool Candidate::by_nccl() const {
 
 std::string Candidate::unsupported() const {
   if (method.kind == MethodKind::smddp)
-    if (const std::string why =
-            smddp_unsupported(cluster->node(0).machine().type(), method.collective);
+    if (const std::string why = smddp_unsupported(cluster->node(0).machine(), method.collective);
         !why.empty())
       return why;
   if (by_nccl()) {
@@ -236,9 +235,6 @@ Question Candidate::question(std::size_t count, Type type) const {
   } else {
     schedule = own_schedule(*method.algorithm, method.plan(channels), {*cluster, *seen, profile},
                             bytes, method.protocol_word(), protocol_place);
-    if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
-      schedule.sending.channels_each =
-          std::max(1.0, schedule.sending.channels_each * seen->per_node() / layout->per_node());
   }
   return {cluster, std::move(schedule), count, type, groups, {}};
 }

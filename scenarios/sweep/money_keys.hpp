@@ -32,8 +32,8 @@ void describe(Fields& f, UserPrice& p) {
   f.required("instance", p.instance, "A machine of foreduce list instances, or ./file.yaml.",
              instance_choice());
   f.required("price", p.written,
-             "Of one instance: spot, reserved, or your own, e.g. 12.50 USD/h, or 11 EUR/h with an "
-             "exchange_rate.");
+             "What one instance costs you, on the spot market, reserved or by your own contract: a "
+             "number such as 12.50 USD/h, or 11 EUR/h with an exchange_rate.");
   f.optional("exchange_rate", p.exchange_rate,
              "USD for one unit of the price's currency, where that is not USD. Answers are in USD.",
              Limits::between(1e-6, 1e6));

@@ -158,12 +158,14 @@ void add_buffer(std::vector<Setup>& all, const NcclFacts& log, const Machine& he
   all.back().buffer = Bytes{*bytes};
 }
 
-/// Everything by Simple, which guides for EFA's first plugins asked for and which stays set.
+/// Everything by Simple, which guides for EFA's first plugins asked for and which stays set, or by
+/// LL, which somebody tried for small sizes.
 void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy,
-                            const Profile& profile) {
-  const NcclProtocol simple = NcclProtocol::simple;
-  if (profile.protocols.size() < 2 || !profile.protocol(to_text(simple))) return;
-  all.push_back({cause::OneProtocol{simple}, healthy, profile, std::nullopt, simple});
+                            const Profile& profile, int nodes) {
+  for (const NcclProtocol left : {NcclProtocol::simple, NcclProtocol::ll})
+    if (const Protocol* p = profile.protocol(to_text(left));
+        p && profile.protocols.size() > 1 && !(p->one_node && nodes > 1))
+      all.push_back({cause::OneProtocol{left}, healthy, profile, std::nullopt, left});
 }
 
 /// Without so many of the NICs: of one PCIe switch after another, each of which keeps one.
@@ -338,7 +340,9 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile);
   const bool says_no_nvls = log.setting("NCCL_NVLS_ENABLE") == "0" || !log.nvls.value_or(true);
-  if (collective == Collective::all_reduce && (nodes <= CheckLimits::few_nodes || says_no_nvls))
+  // One algorithm that is forced is a suspect of its own, and may be why there is no NVLS.
+  if (collective == Collective::all_reduce && !algorithm_forced_by(log, collective) &&
+      (nodes <= CheckLimits::few_nodes || says_no_nvls))
     add_no_nvls(all, healthy, profile);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
@@ -347,7 +351,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   add_buffer(all, log, healthy, profile);
   if (nodes > 1) {
     if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
-      add_left_over_protocol(all, healthy, profile);
+      add_left_over_protocol(all, healthy, profile, nodes);
     add_fewer(all, log, healthy, profile, nodes);
     add_slow_link(all, healthy, profile, nodes);
     add_slow_cards(all, log, healthy, profile);

@@ -96,10 +96,11 @@ s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
       ->seal();
 }
 
-void Engine::guard_stacks(bool guard) {
-  if (guard == guards_stacks_) return;
-  s4u::Engine::set_config(guard ? "contexts/guard-size:1" : "contexts/guard-size:0");
-  guards_stacks_ = guard;
+void Engine::set_stack_guard(StackGuard guard) {
+  if (guard == stack_guard_) return;
+  s4u::Engine::set_config(guard == StackGuard::page ? "contexts/guard-size:1"
+                                                    : "contexts/guard-size:0");
+  stack_guard_ = guard;
 }
 
 void Engine::seal() { zone_->seal(); }

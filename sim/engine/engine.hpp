@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "sim/collective.hpp"
+
 namespace foreduce {
 
 /// Says which links the flow crosses that SimGrid is just starting.
@@ -34,8 +36,8 @@ class Engine {
   /// All that SimGrid need know of hosts: every flow has links of its own.
   simgrid::s4u::Host* here() const { return here_; }
   simgrid::s4u::Host* there() const { return there_; }
-  /// Whether the stacks of ranks that are started from now on end at a page that nobody can use.
-  void guard_stacks(bool guard);
+  /// Of ranks that are started from now on.
+  void set_stack_guard(StackGuard guard);
   /// No more links.
   void seal();
   /// Runs the ranks until all have ended. Calls `deadlocked` where none can go on.
@@ -48,7 +50,7 @@ class Engine {
   simgrid::s4u::NetZone* zone_ = nullptr;  // SimGrid owns it
   simgrid::s4u::Host *here_ = nullptr, *there_ = nullptr;
   std::function<void()> deadlocked_;
-  bool guards_stacks_ = true;  // as SimGrid does by itself
+  StackGuard stack_guard_ = StackGuard::page;  // as SimGrid does by itself
 };
 
 }  // namespace foreduce

@@ -299,7 +299,7 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
       launch += value_or(protocol->launch, Seconds{}).value;
   }
   clock_.begin_at(launch);
-  engine_.guard_stacks(options_.guard_stacks);
+  engine_.set_stack_guard(options_.stack_guard);
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();
     const auto life = [this, me, launch, &rank_function] {

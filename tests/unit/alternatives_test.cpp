@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 namespace foreduce {
 namespace {
@@ -35,9 +36,10 @@ TEST(Alternatives, IsNeedlessWhereTheOtherIsFasterThanItCanBe) {
 }
 
 TEST(Alternatives, IsNeedlessBetweenTwoThatLostClearly) {
-  SomeAlternatives asked(3);
+  SomeAlternatives asked(3);  // of 10, 20 and 30 elements
+  asked.alternatives.add(4, {0, Seconds{1}}, "family", 15);
+  asked.alternatives.remove(3);
   asked.times = {{0, Seconds{2}}, {1, Seconds{2.2}}};
-  asked.alternatives.add(4, {0, Seconds{1}}, "family", 19);  // between 1 and 2
   EXPECT_FALSE(asked.needless(4)) << "nothing larger is known";
   asked.times[2] = Seconds{2.2};
   EXPECT_TRUE(asked.needless(4));
@@ -45,12 +47,24 @@ TEST(Alternatives, IsNeedlessBetweenTwoThatLostClearly) {
   EXPECT_FALSE(asked.needless(4));
 }
 
+TEST(Alternatives, WaitsForWhatItDependsOn) {
+  const SomeAlternatives asked(3);
+  std::set<std::size_t> known{0, 1};
+  const auto is_known = [&](std::size_t n) { return known.contains(n); };
+  EXPECT_TRUE(asked.alternatives.decidable(3, is_known));  // an end of the family
+  EXPECT_FALSE(asked.alternatives.decidable(2, is_known));
+  known.insert(3);
+  EXPECT_TRUE(asked.alternatives.decidable(2, is_known));
+  known.erase(0);
+  EXPECT_FALSE(asked.alternatives.decidable(2, is_known));
+}
+
 TEST(Alternatives, FarNeighboursSayNothing) {
   SomeAlternatives asked(5);
   asked.times = {{0, Seconds{2}}, {1, Seconds{9}}, {3, Seconds{9}}};
   EXPECT_FALSE(asked.needless(2)) << "10 and 30 elements are more than a factor of 2 apart";
   asked.times = {{0, Seconds{2}}, {3, Seconds{9}}, {5, Seconds{9}}};
-  EXPECT_TRUE(asked.needless(4));
+  EXPECT_TRUE(asked.needless(4)) << "30 and 50 are not";
 }
 
 TEST(Alternatives, EndsOfAFamilyComeFirstThenTheMiddle) {
@@ -63,7 +77,7 @@ TEST(Alternatives, EndsOfAFamilyComeFirstThenTheMiddle) {
   EXPECT_EQ(asked.alternatives.turn(4), 3);
 }
 
-TEST(Alternatives, WhatIsWantedForItselfIsNoAlternative) {
+TEST(Alternatives, IsNoneOnceItIsWantedForItself) {
   SomeAlternatives asked(3);
   asked.times = {{0, Seconds{0.5}}};
   EXPECT_TRUE(asked.needless(2));

@@ -9,6 +9,7 @@
 
 #include "models/bounds.hpp"
 #include "models/nccl_schedule.hpp"
+#include "models/smddp.hpp"
 #include "scenarios/report/words.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "tests/support/errors.hpp"
@@ -452,6 +453,10 @@ TEST(Smddp, RunsWhereAwsSupportsIt) {
   EXPECT_EQ(why("p5.48xlarge", Collective::all_gather),
             "SMDDP supports p4d.24xlarge and p4de.24xlarge");
   EXPECT_SAYS(why("p3dn.24xlarge", Collective::all_gather), "an all-reduce only");
+  Machine elsewhere = machine_named("dgx-a100");  // like p4de
+  EXPECT_EQ(smddp_unsupported(elsewhere, Collective::all_gather),
+            "SMDDP supports p4d.24xlarge and p4de.24xlarge of EC2, and dgx-a100 has infiniband "
+            "between nodes");
 }
 
 TEST(Smddp, LeavesToNcclWhatItDoesNotHave) {

@@ -61,7 +61,7 @@ TEST(MegatronTime, IsRefusedForOtherModelsAndPrecisions) {
   EXPECT_SAYS(error_of([&] {
                 compute_time({resnet, h100, Precision::fp16, "224x224 image", 64});
               }),
-              "vocabulary wider than their layers, and resnet50 has none");
+              "layer over a vocabulary behind their blocks, and resnet50 has none");
   EXPECT_SAYS(error_of([&] {
                 compute_time({llama, h100, Precision::tf32, llama.variants.front().sample, 1});
               }),

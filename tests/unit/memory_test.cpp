@@ -101,6 +101,35 @@ TEST(MemoryBy, LossIsAsWideAsTheVocabulary) {
         }
 }
 
+// GPT of 530 billion parameters: its blocks are 81,920 wide inside, and its vocabulary 51,200.
+TEST(MemoryBy, AVocabularyMayBeNarrowerThanBlocksAreInside) {
+  TransformerShape shape;
+  shape.layers = 4;
+  shape.hidden = 20480;
+  shape.sequence = 2048;
+  shape.vocabulary = 51200;
+  Workload w;
+  w.tensors = transformer_tensors(shape);
+  w.variants = {{"2048 tokens", transformer_gflop(shape, w.tensors)}};
+  EXPECT_DOUBLE_EQ(loss_working_space(w, "2048 tokens", 1).value, 8.0 * 2048 * 51200);
+  EXPECT_FALSE(is_language_model(Workloads().load("vit-l16")));
+  EXPECT_FALSE(is_language_model(Workloads().load("resnet50")));
+}
+
+// Megatron-LM's documentation of its distributed optimizer: 18 bytes a parameter, or 6 + 12/d.
+TEST(MemoryBy, MegatronSumsGradientsInABufferOfTheirType) {
+  Workload w = Workloads().load("llama2-7b");
+  w.framework = Framework::megatron;
+  const auto a_parameter = [&](Sharding sharding, Precision gradient) {
+    MemoryQuestion q = question(w, sharding);
+    q.gradient = gradient;
+    return memory_of(q).state().value / static_cast<double>(w.elements());
+  };
+  EXPECT_DOUBLE_EQ(a_parameter(Sharding::none, Precision::fp32), 18);
+  EXPECT_DOUBLE_EQ(a_parameter(Sharding::none, Precision::bf16), 16);
+  EXPECT_NEAR(a_parameter(Sharding::zero1, Precision::fp32), 6 + 12.0 / 64, 1e-6);
+}
+
 // A matrix without a bias is as wide as the norm behind it, also where that is the next block's.
 TEST(MemoryBy, ActivationsDoNotHangOnBiases) {
   TransformerShape shape;

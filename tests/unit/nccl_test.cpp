@@ -162,6 +162,18 @@ TEST(NcclChoice, HasNvlsFromTheReleasesOnThatHaveIt) {
   EXPECT_EQ(two_nodes("2.19"), NcclAlgorithm::nvls_tree);
 }
 
+// nvls.cc of NCCL, ncclNvlsInit: a node's two GPUs do without. Theirs were predicted slower than
+// four.
+TEST(NcclChoice, TwoGpusOfANodeDoNotSumInTheSwitch) {
+  const auto in_switch = [](int gpus, int nodes) {
+    const Machine machine = ec2("p6-b200.48xlarge")->with_gpus(gpus);
+    return to_text(choice_on(machine, nodes, 256 * kMiB).algorithm).starts_with("nvls");
+  };
+  EXPECT_FALSE(in_switch(2, 1));
+  EXPECT_FALSE(in_switch(2, 2));
+  EXPECT_TRUE(in_switch(4, 1));
+}
+
 // One GPU of a p5 reaches as much of the node's cards as its PCIe link carries: 48 of 400 GB/s.
 TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
   Machine one = ec2("p5.48xlarge")->with_gpus(1);
