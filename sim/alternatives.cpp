@@ -1,7 +1,8 @@
 #include "sim/alternatives.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace foreduce {
 namespace {
@@ -15,70 +16,59 @@ constexpr double kClearly = 1.05, kFurthest = 2;
 
 void Alternatives::add(std::size_t number, const Alternative& alternative,
                        const std::string& family, std::size_t count) {
-  Family& alike = families_[family];
-  alike.emplace(count, number);
-  all_.insert_or_assign(number, One{alternative, &alike, count});
+  all_.insert_or_assign(number, One{alternative, family, count, {}, {}});
 }
 
-void Alternatives::remove(std::size_t number) {
-  const auto at = all_.find(number);
-  if (at == all_.end()) return;
-  at->second.family->erase(at->second.count);
-  all_.erase(at);
-}
+void Alternatives::remove(std::size_t number) { all_.erase(number); }
 
 std::size_t Alternatives::stands_for(std::size_t number) const {
   const auto at = all_.find(number);
   return at == all_.end() ? number : at->second.alternative.to;
 }
 
-bool Alternatives::lost(std::size_t number, const TimeOf& time_of) const {
-  const Seconds time = time_of(number), other = time_of(all_.at(number).alternative.to);
-  return time.value > 0 && other.value > 0 && time > kClearly * other;
-}
-
-bool Alternatives::decidable(std::size_t number,
-                             const std::function<bool(std::size_t)>& known) const {
-  const One& one = all_.at(number);
-  const int turn_here = turn(number);
-  return known(one.alternative.to) &&
-         std::all_of(one.family->begin(), one.family->end(), [&](const auto& alike) {
-           return turn(alike.second) >= turn_here || known(alike.second);
-         });
-}
-
-bool Alternatives::needless(std::size_t number, const TimeOf& time_of) const {
-  const auto at = all_.find(number);
-  if (at == all_.end()) return false;
-  const One& one = at->second;
-  const Seconds other = time_of(one.alternative.to);
-  if (other.value > 0 && other <= one.alternative.least) return true;
-  const int turn_here = turn(number);
-  const auto is_known = [&](const auto& alike) {
-    return time_of(alike.second).value > 0 && turn(alike.second) < turn_here;
-  };
-  const auto more = std::find_if(one.family->upper_bound(one.count), one.family->end(), is_known);
-  const auto fewer = std::find_if(std::make_reverse_iterator(one.family->lower_bound(one.count)),
-                                  one.family->rend(), is_known);
-  return more != one.family->end() && fewer != one.family->rend() &&
-         static_cast<double>(more->first) <= kFurthest * static_cast<double>(fewer->first) &&
-         lost(more->second, time_of) && lost(fewer->second, time_of);
-}
-
-int Alternatives::turn(std::size_t number) const {
-  const auto at = all_.find(number);
-  if (at == all_.end()) return 0;
-  const Family& family = *at->second.family;
-  auto first = std::ptrdiff_t{0}, last = std::ssize(family) - 1;
-  const auto place =
-      std::min(last, std::distance(family.begin(), family.lower_bound(at->second.count)));
-  int turn = 1;
-  for (; place != first && place != last; ++turn) {
-    const auto middle = (first + last) / 2;
-    if (place == middle) return turn + 1;
-    (place < middle ? last : first) = middle;
+void Alternatives::arrange() {
+  std::map<std::string, std::vector<std::pair<std::size_t, One*>>> families;
+  for (auto& [number, one] : all_) families[one.family].emplace_back(number, &one);
+  for (auto& [name, family] : families) {
+    std::ranges::stable_sort(family, {}, [](const auto& of) { return of.second->count; });
+    family.front().second->fewer = family.front().second->more = {};
+    family.back().second->fewer = family.back().second->more = {};
+    std::vector<std::pair<std::size_t, std::size_t>> between{{0, family.size() - 1}};
+    while (!between.empty()) {
+      const auto [first, last] = between.back();
+      between.pop_back();
+      if (last - first < 2) continue;
+      const std::size_t middle = first + (last - first) / 2;
+      family[middle].second->fewer = family[first].first;
+      family[middle].second->more = family[last].first;
+      between.push_back({first, middle});
+      between.push_back({middle, last});
+    }
   }
-  return turn;
+}
+
+bool Alternatives::lost(std::size_t number, const AnswerTo& answer_to) const {
+  const Answer answer = answer_to(number);
+  const Seconds other = answer_to(stands_for(number)).time;
+  return answer.needless || (other.value > 0 && answer.time > kClearly * other);
+}
+
+Readiness Alternatives::readiness(std::size_t number, const AnswerTo& answer_to) const {
+  const auto at = all_.find(number);
+  if (at == all_.end()) return Readiness::ready;
+  const One& one = at->second;
+  const Answer other = answer_to(one.alternative.to);
+  const auto is_known = [&](const std::optional<std::size_t>& of) {
+    return !of || answer_to(*of).known;
+  };
+  if (!other.known || !is_known(one.fewer) || !is_known(one.more)) return Readiness::not_yet;
+  if (other.time.value > 0 && other.time <= one.alternative.least) return Readiness::needless;
+  if (!one.fewer || !one.more || !all_.contains(*one.fewer) || !all_.contains(*one.more))
+    return Readiness::ready;
+  const auto count_of = [this](std::size_t of) { return static_cast<double>(all_.at(of).count); };
+  const bool near = count_of(*one.more) <= kFurthest * count_of(*one.fewer);
+  return near && lost(*one.fewer, answer_to) && lost(*one.more, answer_to) ? Readiness::needless
+                                                                           : Readiness::ready;
 }
 
 }  // namespace foreduce

@@ -1,13 +1,14 @@
-// Questions that matter only where another one's answer is slow: which of them are simulated, and
-// in which order.
+// Questions that matter only where another one's answer is slow: which of them are simulated.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "input/units.hpp"
+#include "sim/readiness.hpp"
 
 namespace foreduce {
 
@@ -20,8 +21,13 @@ struct Alternative {
 /// All that were asked, by their numbers.
 class Alternatives {
  public:
-  /// The time of a question's answer; 0: it has none, or none yet.
-  using TimeOf = std::function<Seconds(std::size_t number)>;
+  /// What is known of a question.
+  struct Answer {
+    bool known = false;     ///< it has ended, well or not, or is needless
+    bool needless = false;  ///< it was not simulated
+    Seconds time;           ///< 0: it has none
+  };
+  using AnswerTo = std::function<Answer(std::size_t number)>;
 
   /// `family`: all that the two questions are, but for their size. `count`: elements.
   void add(std::size_t number, const Alternative& alternative, const std::string& family,
@@ -32,28 +38,24 @@ class Alternatives {
   /// What it is an alternative to; itself if to nothing.
   std::size_t stands_for(std::size_t number) const;
 
-  /// Whether all is known that needless() depends on: what it is an alternative to, and those of
-  /// its family that have an earlier turn.
-  bool decidable(std::size_t number, const std::function<bool(std::size_t)>& known) const;
-  /// Whether it need not be simulated: it cannot be faster, or the same alternative is slower for a
-  /// few more and a few fewer elements that had an earlier turn.
-  bool needless(std::size_t number, const TimeOf& time_of) const;
-  /// In which turn it is simulated: 0 for what is no alternative, then the least and the most
-  /// elements of each family, then those halfway between.
-  int turn(std::size_t number) const;
+  /// To be called when all are added: says what each depends on. Of a family these are the least
+  /// and the most elements for the one in the middle, then these three for those halfway between.
+  void arrange();
+  /// Not yet, while something that it depends on is not known. Needless is what cannot be faster,
+  /// and what is slower for a little more and a little less data.
+  Readiness readiness(std::size_t number, const AnswerTo& answer_to) const;
 
  private:
-  using Family = std::map<std::size_t, std::size_t>;  // number by count
   struct One {
     Alternative alternative;
-    Family* family = nullptr;
+    std::string family;
     std::size_t count = 0;
+    std::optional<std::size_t> fewer, more;  // alternatives that it depends on
   };
-  /// Whether it was simulated and took clearly longer than what it is an alternative to.
-  bool lost(std::size_t number, const TimeOf& time_of) const;
+  /// Whether it turned out clearly slower than what it is an alternative to.
+  bool lost(std::size_t number, const AnswerTo& answer_to) const;
 
   std::map<std::size_t, One> all_;
-  std::map<std::string, Family> families_;
 };
 
 }  // namespace foreduce

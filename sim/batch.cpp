@@ -105,6 +105,7 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   std::vector<Pipeline> waiting;
   const std::size_t before = outcomes_.size();
   outcomes_.resize(questions_.size());
+  alternatives_.arrange();
   for (std::size_t n = 0; n < questions_.size(); ++n) {
     const bool needed_now = outcomes_[n].needless && !alternatives_.contains(n);
     if (needed_now) outcomes_[n] = {};
@@ -241,11 +242,16 @@ bool Batch::take_cached(std::size_t number) {
 
 /// What earlier runs answered leaves `waiting`, and what is needless by that.
 void Batch::take_cached(std::vector<Pipeline>& waiting) {
-  sort_by_turn(waiting);
+  std::size_t before = 0;
   for (const Pipeline& p : waiting)
-    if (readiness(p.number) == Readiness::ready && !alternatives_.contains(p.number))
-      take_cached(p.number);
-  std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
+    if (!alternatives_.contains(p.number)) take_cached(p.number);
+  do {  // what is known now may settle others
+    before = waiting.size();
+    std::erase_if(waiting, [this](const Pipeline& p) {
+      if (alternatives_.contains(p.number)) readiness(p.number);
+      return outcomes_[p.number].known;
+    });
+  } while (waiting.size() < before);
 }
 
 /// Of a question: its longest length to be simulated.
@@ -319,22 +325,13 @@ std::string Batch::family_of(Question q, const Alternative& alternative) const {
 Readiness Batch::readiness(std::size_t number) {
   if (!alternatives_.contains(number)) return Readiness::ready;
   if (outcomes_[number].known) return Readiness::needless;
-  if (!alternatives_.decidable(number, [this](std::size_t n) { return outcomes_[n].known; }))
-    return Readiness::not_yet;
-  const auto time_of = [this](std::size_t n) {
-    return outcomes_[n].ok ? outcomes_[n].result.time : Seconds{};
-  };
-  if (alternatives_.needless(number, time_of))
-    outcomes_[number].known = outcomes_[number].needless = true;
-  else take_cached(number);
-  return outcomes_[number].known ? Readiness::needless : Readiness::ready;
-}
-
-/// Alternatives come last, when most of what they depend on is known.
-void Batch::sort_by_turn(std::vector<Pipeline>& waiting) const {
-  std::vector<int> turns(questions_.size());
-  for (const Pipeline& p : waiting) turns[p.number] = alternatives_.turn(p.number);
-  std::ranges::stable_sort(waiting, {}, [&](const Pipeline& p) { return turns[p.number]; });
+  const Readiness found = alternatives_.readiness(number, [this](std::size_t n) {
+    const Outcome& out = outcomes_[n];
+    return Alternatives::Answer{out.known, out.needless, out.ok ? out.result.time : Seconds{}};
+  });
+  if (found == Readiness::needless) outcomes_[number].known = outcomes_[number].needless = true;
+  const bool answered = found == Readiness::ready && take_cached(number);
+  return answered ? Readiness::needless : found;
 }
 
 /// Simulates every length that is not known yet; what is answered leaves `waiting`.
@@ -346,7 +343,6 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
   };
   std::vector<Task> tasks;
   std::vector<std::function<nlohmann::json()>> work;
-  sort_by_turn(waiting);
   // The longest first: of three on two processors it takes as long as the others together.
   for (Pipeline& p : waiting)
     for (auto at = p.lengths.rbegin(); at != p.lengths.rend(); ++at) {

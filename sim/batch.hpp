@@ -98,7 +98,6 @@ class Batch {
   void finish_or_lengthen(Pipeline& pipeline);
   std::string family_of(Question q, const Alternative& alternative) const;
   Readiness readiness(std::size_t number);
-  void sort_by_turn(std::vector<Pipeline>& waiting) const;
   bool take_cached(std::size_t number);
   void take_cached(std::vector<Pipeline>& waiting);
   /// The key of an answer in the cache: everything that it depends on besides the program's build.

@@ -234,10 +234,9 @@ class Children {
     running_.clear();
   }
 
-  /// The first of those waiting that can begin; none of few that wait longest: none.
+  /// The place of the first of those waiting that can begin.
   std::optional<std::size_t> next_ready() {
-    constexpr std::size_t kAsked = 16;
-    for (std::size_t passed = 0; passed < std::min(kAsked, waiting_.size());) {
+    for (std::size_t passed = 0; passed < waiting_.size();) {
       const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(passed);
       const Readiness task = options_.readiness ? options_.readiness(*at) : Readiness::ready;
       if (task == Readiness::ready) return passed;

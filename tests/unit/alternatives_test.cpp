@@ -4,87 +4,87 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
+#include <vector>
 
 namespace foreduce {
 namespace {
 
-/// Question 0 of a family is what every other one is an alternative to; those are of 10 times their
-/// number of elements.
+constexpr Seconds kNeedless{-1};
+
+/// Question 0 is what the others are alternatives to: of one family, numbered by their elements.
 struct SomeAlternatives {
   Alternatives alternatives;
-  std::map<std::size_t, Seconds> times;
+  std::map<std::size_t, Seconds> times;  // of what is known
 
-  explicit SomeAlternatives(std::size_t last, Seconds least = Seconds{1}) {
-    for (std::size_t n = 1; n <= last; ++n) alternatives.add(n, {0, least}, "family", 10 * n);
+  explicit SomeAlternatives(const std::vector<std::size_t>& counts, Seconds least = Seconds{1}) {
+    for (const std::size_t n : counts) alternatives.add(n, {0, least}, "family", n);
+    alternatives.arrange();
   }
-  bool needless(std::size_t number) const {
-    return alternatives.needless(number, [this](std::size_t n) {
+  Readiness operator[](std::size_t number) const {
+    return alternatives.readiness(number, [this](std::size_t n) {
       const auto at = times.find(n);
-      return at == times.end() ? Seconds{} : at->second;
+      if (at == times.end()) return Alternatives::Answer{};
+      const bool needless = at->second == kNeedless;
+      return Alternatives::Answer{true, needless, needless ? Seconds{} : at->second};
     });
   }
 };
 
-TEST(Alternatives, IsNeedlessWhereTheOtherIsFasterThanItCanBe) {
-  SomeAlternatives asked(1, Seconds{3});
-  EXPECT_FALSE(asked.needless(1)) << "the other one has no answer yet";
-  asked.times[0] = Seconds{2.9};
-  EXPECT_TRUE(asked.needless(1));
-  asked.times[0] = Seconds{3.1};
-  EXPECT_FALSE(asked.needless(1));
+TEST(Alternatives, AreNeedlessWhereTheOtherIsFasterThanTheyCanBe) {
+  SomeAlternatives some({10}, Seconds{3});
+  EXPECT_EQ(some[10], Readiness::not_yet);
+  some.times[0] = Seconds{2.9};
+  EXPECT_EQ(some[10], Readiness::needless);
+  some.times[0] = Seconds{3.1};
+  EXPECT_EQ(some[10], Readiness::ready);
+  some.times[0] = Seconds{};  // it failed
+  EXPECT_EQ(some[10], Readiness::ready);
 }
 
-TEST(Alternatives, IsNeedlessBetweenTwoThatLostClearly) {
-  SomeAlternatives asked(3);  // of 10, 20 and 30 elements
-  asked.alternatives.add(4, {0, Seconds{1}}, "family", 15);
-  asked.alternatives.remove(3);
-  asked.times = {{0, Seconds{2}}, {1, Seconds{2.2}}};
-  EXPECT_FALSE(asked.needless(4)) << "nothing larger is known";
-  asked.times[2] = Seconds{2.2};
-  EXPECT_TRUE(asked.needless(4));
-  asked.times[2] = Seconds{2.05};  // lost, but hardly
-  EXPECT_FALSE(asked.needless(4));
-}
-
-TEST(Alternatives, WaitsForWhatItDependsOn) {
-  const SomeAlternatives asked(3);
-  std::set<std::size_t> known{0, 1};
-  const auto is_known = [&](std::size_t n) { return known.contains(n); };
-  EXPECT_TRUE(asked.alternatives.decidable(3, is_known));  // an end of the family
-  EXPECT_FALSE(asked.alternatives.decidable(2, is_known));
-  known.insert(3);
-  EXPECT_TRUE(asked.alternatives.decidable(2, is_known));
-  known.erase(0);
-  EXPECT_FALSE(asked.alternatives.decidable(2, is_known));
+TEST(Alternatives, AreNeedlessBetweenTwoThatLostClearly) {
+  SomeAlternatives some({10, 15, 20});
+  some.times[0] = Seconds{2};
+  EXPECT_EQ(some[10], Readiness::ready);
+  EXPECT_EQ(some[20], Readiness::ready);
+  EXPECT_EQ(some[15], Readiness::not_yet);
+  some.times[10] = Seconds{2.2};
+  EXPECT_EQ(some[15], Readiness::not_yet);
+  some.times[20] = Seconds{2.2};
+  EXPECT_EQ(some[15], Readiness::needless);
+  some.times[20] = kNeedless;
+  EXPECT_EQ(some[15], Readiness::needless);
+  some.times[20] = Seconds{2.05};  // lost, but hardly
+  EXPECT_EQ(some[15], Readiness::ready);
+  some.times[20] = Seconds{1.5};  // won
+  EXPECT_EQ(some[15], Readiness::ready);
 }
 
 TEST(Alternatives, FarNeighboursSayNothing) {
-  SomeAlternatives asked(5);
-  asked.times = {{0, Seconds{2}}, {1, Seconds{9}}, {3, Seconds{9}}};
-  EXPECT_FALSE(asked.needless(2)) << "10 and 30 elements are more than a factor of 2 apart";
-  asked.times = {{0, Seconds{2}}, {3, Seconds{9}}, {5, Seconds{9}}};
-  EXPECT_TRUE(asked.needless(4)) << "30 and 50 are not";
+  SomeAlternatives some({10, 15, 30});
+  some.times = {{0, Seconds{2}}, {10, Seconds{9}}, {30, Seconds{9}}};
+  EXPECT_EQ(some[15], Readiness::ready);
 }
 
-TEST(Alternatives, EndsOfAFamilyComeFirstThenTheMiddle) {
-  const SomeAlternatives asked(5);
-  EXPECT_EQ(asked.alternatives.turn(0), 0) << "it is no alternative";
-  EXPECT_EQ(asked.alternatives.turn(1), 1);
-  EXPECT_EQ(asked.alternatives.turn(5), 1);
-  EXPECT_EQ(asked.alternatives.turn(3), 2);
-  EXPECT_EQ(asked.alternatives.turn(2), 3);
-  EXPECT_EQ(asked.alternatives.turn(4), 3);
+TEST(Alternatives, AFamilyIsHalvedUntilNeighboursAreNear) {
+  SomeAlternatives some({10, 11, 20, 30, 40});
+  some.times = {{0, Seconds{2}}, {10, Seconds{9}}, {40, Seconds{9}}};
+  EXPECT_EQ(some[20], Readiness::ready) << "10 and 40 are far apart";
+  EXPECT_EQ(some[11], Readiness::not_yet);
+  some.times[20] = Seconds{9};
+  EXPECT_EQ(some[11], Readiness::needless);
+  EXPECT_EQ(some[30], Readiness::needless);
 }
 
-TEST(Alternatives, IsNoneOnceItIsWantedForItself) {
-  SomeAlternatives asked(3);
-  asked.times = {{0, Seconds{0.5}}};
-  EXPECT_TRUE(asked.needless(2));
-  EXPECT_EQ(asked.alternatives.stands_for(2), 0u);
-  asked.alternatives.remove(2);
-  EXPECT_FALSE(asked.needless(2));
-  EXPECT_EQ(asked.alternatives.stands_for(2), 2u);
+TEST(Alternatives, AreNoneOnceWantedForThemselves) {
+  SomeAlternatives some({10, 15, 20});
+  some.times = {{0, Seconds{0.5}}, {20, Seconds{9}}};
+  EXPECT_EQ(some[10], Readiness::needless);
+  EXPECT_EQ(some.alternatives.stands_for(10), 0u);
+  some.alternatives.remove(10);
+  EXPECT_EQ(some[10], Readiness::ready);
+  EXPECT_EQ(some.alternatives.stands_for(10), 10u);
+  some.times = {{0, Seconds{2}}, {10, Seconds{9}}, {20, Seconds{9}}};
+  EXPECT_EQ(some[15], Readiness::ready) << "what it depended on is no alternative";
 }
 
 }  // namespace
