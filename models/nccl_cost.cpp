@@ -180,7 +180,7 @@ struct CostModel {
   }
 
   double by_nvls(NcclAlgorithm algorithm, double bytes) const {
-    // nvls.cc: "gpuCount <= 2" of a node's GPUs never use it.
+    // nvls.cc: not among one or two GPUs of a node.
     if (!switch_reduces || per_node <= 2 || (algorithm == NcclAlgorithm::nvls) != (nodes == 1) ||
         c.no_nvls || (nodes > 1 && c.no_nvls_tree) ||
         (collective != Collective::all_reduce && c.nvls_sums_only))

@@ -275,7 +275,7 @@ struct LikelyProtocol {
 /// Those by which it may be fastest, likeliest first. What a chain of messages takes is
 /// known to a factor of two: messages overlap, and gaps grow with them. Of 900 cases (ring, trees,
 /// hierarchical and others on 1 to 128 nodes of p3dn, p4d, p5, p6-b200 and hgx-h100-ib, 16 KiB to
-/// 1 GiB) 7 take more than 5 % longer than by the best of all protocols, and one 24 %.
+/// 1 GiB) 8 take more than 5 % longer than by the best of all protocols, and one 13 %.
 std::vector<LikelyProtocol> likely_protocols(const Algorithm& algorithm, const Layout& layout,
                                              const Profile& profile, const Machine& machine,
                                              Bytes bytes) {

@@ -144,10 +144,13 @@ void require_parts(const ShardingPlan& plan, const std::vector<std::vector<Model
 }  // namespace
 
 /// Of a GPU's time, where sequences are whole: norms, dropout and residuals go with the width of a
-/// model, products with its square.
+/// model, products with its square. In PyTorch's programs these are more kernels than in
+/// Megatron's, and are as much of a wider model.
 static double undivided_by_tensors(const Workload& workload) {
   const TrainingConstants& c = training_constants();
-  return std::min(1.0, c.tensor_undivided * c.tensor_width / model_width(workload));
+  return workload.framework == Framework::megatron
+             ? std::min(1.0, c.tensor_undivided * c.tensor_width / model_width(workload))
+             : c.tensor_undivided;
 }
 
 ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
