@@ -44,6 +44,11 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
   const std::string ring =
       said(kHgx, "--nccl-algo Ring", info("NCCL_ALGO set by environment to Ring"));
   EXPECT_SAYS_NOT(cause_of(ring), "NCCL does not use NVLS");
+  // Why there is no NVLS is said once: nvidia-fabricmanager was asked for as well.
+  const std::string forced =
+      said(kP5 + "--nodes 2 ", "--nccl-algo Ring", info("NCCL_ALGO set by environment to Ring"));
+  EXPECT_SAYS(cause_of(forced), "the log says so: NCCL_ALGO=Ring");
+  EXPECT_SAYS_NOT(forced, "does not use NVLS");
 }
 
 // Most sizes were faster than expected, and yet the plateau was doubtful: an instance was asked for
@@ -130,6 +135,8 @@ TEST(CheckSettings, FewChannelsAreFoundByTheirTimes) {
 
 TEST(CheckSettings, AProtocolThatStaysSetIsFoundByItsTimes) {
   EXPECT_SAYS(cause_of(said(kHgx, "--nccl-proto Simple", "")), "everything travels by Simple");
+  EXPECT_SAYS(cause_of(said(kP5 + "--nodes 2 ", "--nccl-proto LL", "")),
+              "everything travels by LL");
 }
 
 TEST(CheckSettings, OneMissingNicOfManyIsSaid) {

@@ -174,6 +174,21 @@ TEST(NcclChoice, TwoGpusOfANodeDoNotSumInTheSwitch) {
   EXPECT_TRUE(in_switch(4, 1));
 }
 
+// Tensor parallelism over two of eight A100 was as slow as over all of them.
+TEST(NcclCut, OnlyBetweenNodesHasAGroupItsShareOfTheChannels) {
+  const auto channels = [](int nodes, const RankGroups& groups) {
+    const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), nodes);
+    const Layout all = rank_layout(cluster), layout = groups.whole() ? all : all.subset(groups);
+    return nccl_cut({cluster, layout,
+                     std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"))},
+                    {NcclAlgorithm::ring, NcclProtocol::simple, "", Collective::all_reduce},
+                    Bytes{256 * kMiB})
+        .channels;
+  };
+  EXPECT_EQ(channels(1, {2, 1}), channels(1, {}));
+  EXPECT_DOUBLE_EQ(channels(2, {2, 8}), channels(2, {}) / 8);
+}
+
 // One GPU of a p5 reaches as much of the node's cards as its PCIe link carries: 48 of 400 GB/s.
 TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
   Machine one = ec2("p5.48xlarge")->with_gpus(1);
