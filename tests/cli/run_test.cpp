@@ -131,6 +131,14 @@ void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.argume
 
 class RunRefuses : public testing::TestWithParam<Refused> {};
 
+// In fp32, the default, nobody measured it on H100, whose peak is in machines' files.
+TEST(RunWorkload, KnowsThePeaksOfGpusThatShip) {
+  const Result r = foreduce_says(
+      "run --workload gpt2-124m --gpu H100 --ranks 2 --iterations 1 --warmup 0 --compute-scale "
+      "0.01");
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
 TEST_P(RunRefuses, WithOneErrorThatSaysWhatIsAccepted) {
   const Result r = foreduce_says("run " + GetParam().arguments);
   EXPECT_EQ(r.status, 2) << r.out;
