@@ -274,6 +274,19 @@ void ReplayOptions::check(const LaunchOptions& launch) const {
   }
   if (workload.empty())
     throw input_error("--sharding is about a training step", "--workload resnet50");
+  const ReplayOptions usual;
+  if (sharding_named(sharding) != Sharding::zero3 &&
+      (keep_gathered || prefetch != usual.prefetch || communicators != usual.communicators))
+    throw input_error(
+        fmt::format("--prefetch, --keep-gathered and --communicators say how parameters are "
+                    "gathered for each unit, and --sharding {} gathers none",
+                    sharding),
+        "--sharding zero3");
+  if (bucket != usual.bucket)
+    throw input_error(
+        fmt::format("--bucket cuts gradients that are all-reduced, and --sharding {} has units",
+                    sharding),
+        "leave --bucket away; --units says how blocks are divided");
   if (launch.cuda())
     throw input_error("--sharding is replayed in the memory of hosts", "--transport ofi");
   if (launch.channels > 1)

@@ -376,7 +376,7 @@ void add_unused_of_strategies(std::vector<std::string>& unused, const Scenario& 
     add_given({"allreduce.bucketing", "allreduce.first_bucket"});  // units travel, not buckets
   }
   if (!any([](const Strategy& one) { return one.sharding == Sharding::zero3; }))
-    add_given({"workload.prefetch", "workload.reshard_after_forward"});
+    add_given({"workload.prefetch", "workload.reshard_after_forward", "workload.communicators"});
   const std::vector<std::string>& forced = s.allreduce.nccl.algo.values;
   const auto is_tree = [](const std::string& algo) { return algo.ends_with("Tree"); };
   if (!forced.empty() && std::all_of(forced.begin(), forced.end(), is_tree) && !any(all_reduces))

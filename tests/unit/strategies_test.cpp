@@ -159,7 +159,8 @@ TEST(ShardingKeys, WithoutEffectAreTold) {
   using Keys = std::vector<std::string>;
   EXPECT_EQ(unused("sharding: zero2, prefetch: 5, reshard_after_forward: no"),
             (Keys{"workload.prefetch", "workload.reshard_after_forward"}));
-  EXPECT_TRUE(unused("sharding: [zero2, zero3], prefetch: 5").empty());
+  EXPECT_EQ(unused("sharding: zero1, communicators: separate"), Keys{"workload.communicators"});
+  EXPECT_TRUE(unused("sharding: [zero2, zero3], prefetch: 5, communicators: separate").empty());
   EXPECT_EQ(unused("sharding: zero3, no_sync: yes"), Keys{"workload.no_sync"});
   EXPECT_TRUE(unused("sharding: zero3, no_sync: yes, accumulation: [1, 4]").empty());
 }
