@@ -47,6 +47,17 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
   return std::nullopt;
 }
 
+/// By what the asker measured; an error is about the key that says it.
+ComputeTime time_by_own(const MicroBatch& batch, const AskersRate& rate,
+                        const WorkloadSpec& asked) {
+  try {
+    return compute_time(batch, rate);
+  } catch (const InputError& e) {
+    const Problem& first = e.problems().front();
+    throw key_error(asked.samples_per_s ? "samples_per_s" : "measured", first.message, first.hint);
+  }
+}
+
 /// Nodes of one instance type: the first of them, how many, and how fast their GPUs are.
 struct Alike {
   std::string instance;
@@ -78,7 +89,8 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
   if (own) {
     // A GPU of several that share the optimizer's states had its part of a step.
     const ShardingPlan& s = p.sharding;
-    time = compute_time(batch, {*own, 1.0 / (s.shard_ranks * s.tensor * s.stages), arithmetic});
+    time = time_by_own(batch, {*own, 1.0 / (s.shard_ranks * s.tensor * s.stages), arithmetic},
+                       *scenario.workload);
   } else {
     const bool horovod = scenario.allreduce.bucketing == Bucketing::horovod;
     time = compute_time(batch, horovod ? "" : "pytorch");

@@ -129,6 +129,26 @@ TEST(Predict, NamesPricesAndRatesWithoutEffect) {
               "Keys without effect here: workload.measured of p4d.24xlarge at batch 4");
 }
 
+// The file was named, and no line of it.
+TEST(Predict, ARateAboveThePeakIsAnErrorAtItsKey) {
+  const TemporaryFolder folder;
+  const auto error = [&](const char* rate) {
+    return foreduce_says("predict " +
+                         folder
+                             .write("fast.yaml", std::string("workload:\n  model: bert-large\n  "
+                                                             "batch_per_gpu: 8\n  ") +
+                                                     rate +
+                                                     "\ncluster: { instance: p4d.24xlarge, "
+                                                     "nodes: 2 }\n")
+                             .string());
+  };
+  const Result one = error("samples_per_s: 15000");
+  EXPECT_EQ(one.status, 2);
+  EXPECT_SAYS(one.out, "fast.yaml:4:3: error: workload.samples_per_s: 15000 samples a second");
+  EXPECT_SAYS(error("measured: [{ instance: p4d.24xlarge, samples_per_s: 15000 }]").out,
+              "fast.yaml:4:3: error: workload.measured: 15000 samples a second");
+}
+
 // MFU is the model's arithmetic over the peak's: what a rate of half the peak must give back.
 TEST(Predict, TakesAMeasuredShareOfThePeak) {
   const nlohmann::json points = points_of(R"(
