@@ -299,7 +299,9 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
       launch += value_or(protocol->launch, Seconds{}).value;
   }
   clock_.begin_at(launch);
-  engine_.set_stack_guard(options_.stack_guard);
+  // SimGrid clears stacks that have no guard: of many ranks that takes memory, and longer.
+  constexpr std::size_t kFewRanks = 32;
+  engine_.set_stack_guard(ranks_.size() > kFewRanks ? StackGuard::page : options_.stack_guard);
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();
     const auto life = [this, me, launch, &rank_function] {
