@@ -68,8 +68,8 @@ struct SimOptions {
   std::size_t most_open = 2'000'000;
   /// Among which ranks the collective, and the one beside it, runs: simulate_here() sets them.
   std::array<RankGroups, 2> groups = {};
-  /// simulate_here() spares our own algorithms a page, for they do not recurse: it costs a tenth of
-  /// a short simulation.
+  /// simulate_here() spares our own algorithms a page, for they do not recurse: among few ranks it
+  /// costs a tenth of a short simulation. Many ranks have one in any case.
   StackGuard stack_guard = StackGuard::page;
 };
 
