@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "input/files.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
@@ -50,6 +51,14 @@ TEST(Usage, VersionPrintsNumberAndCommit) {
   EXPECT_TRUE(
       std::regex_match(r.out, std::regex(R"(foreduce \d+\.\d+\.\d+( \(commit [^)]+\))?\n)")))
       << r.out;
+}
+
+// A release is a tag; in a tree without tags, such as an archive, the changelog says which.
+TEST(Usage, VersionIsTheNewestOfTheChangelog) {
+  const std::string changes = read_text(std::string(FOREDUCE_SOURCE_FOLDER) + "/CHANGELOG.md");
+  std::smatch newest;
+  ASSERT_TRUE(std::regex_search(changes, newest, std::regex(R"(\n## (\d+\.\d+\.\d+))")));
+  EXPECT_TRUE(foreduce_says("--version").out.starts_with("foreduce " + newest.str(1)));
 }
 
 /// Arguments that are refused, and what the error says.
