@@ -8,6 +8,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "algorithms/core/registry.hpp"
 #include "input/files.hpp"
@@ -249,6 +250,70 @@ TEST(Architecture, EveryEntryIsRegistered) {
   EXPECT_EQ(all_algorithms().size(), entries);
 }
 
+/// The functions of a file that call themselves, directly or by others of the file.
+std::vector<std::string> recursive_functions_of(const std::string& source) {
+  const std::regex call(R"((^|[^\w.:>])([A-Za-z_]\w*)\s*\()");
+  const std::string code = code_of(source);
+  std::map<std::string, std::set<std::string>> calls;
+  for (const Function& f : functions_of(source)) {
+    const std::string body = code.substr(f.begin, f.end - f.begin);
+    for (std::sregex_iterator i(body.begin(), body.end(), call), end; i != end; ++i)
+      calls[f.name].insert(i->str(2));
+  }
+  std::vector<std::string> found;
+  for (const auto& [name, direct] : calls) {
+    std::set<std::string> reached = direct;
+    std::vector<std::string> open(direct.begin(), direct.end());
+    while (!open.empty()) {
+      const auto further = calls.find(open.back());
+      open.pop_back();
+      if (further == calls.end()) continue;
+      for (const std::string& next : further->second)
+        if (reached.insert(next).second) open.push_back(next);
+    }
+    if (reached.contains(name)) found.push_back(name);
+  }
+  return found;
+}
+
+// A rank of an own algorithm has a small stack, without a guard page where ranks are few.
+TEST(Architecture, AlgorithmsDoNotRecurse) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    if (file.module == "algorithms" && !file.header())
+      for (const std::string& name : recursive_functions_of(file.text))
+        violations.push_back(file.path + ": " + name);
+  expect_none(violations);
+}
+
+// Tables, commands and what the program prints are as wide as they are.
+TEST(Architecture, DocumentsHaveAtMost100Columns) {
+  const fs::path root = FOREDUCE_SOURCE_FOLDER;
+  std::vector<fs::path> documents;
+  for (const char* folder : {".", "docs", "algorithms", "input", "models", "real", "scenarios",
+                             "sim", "tests", "topologies"})
+    for (const auto& entry : fs::directory_iterator(root / folder))
+      if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  EXPECT_GE(documents.size(), 20u);
+  std::vector<std::string> violations;
+  for (const fs::path& document : documents) {
+    std::istringstream lines(read_text(document));
+    bool code = false;
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      if (line.starts_with("<!-- output to the end")) break;
+      if (line.starts_with("```")) code = !code;
+      const auto inner = std::count_if(line.begin(), line.end(),
+                                       [](unsigned char c) { return (c & 0xc0u) == 0x80; });
+      if (!code && !line.starts_with("|") && !line.starts_with("<!--") &&
+          static_cast<std::ptrdiff_t>(line.size()) - inner > 100)
+        violations.push_back(fmt::format("{}:{}", fs::relative(document, root).string(), number));
+    }
+  }
+  expect_none(violations);
+}
+
 // ------------------------------------------------------------------ the scanner itself
 
 TEST(SourceScan, BlanksCommentsLiteralsAndDirectives) {
@@ -322,6 +387,17 @@ TEST(SourceScan, FindsNamesOfUnnamedNamespaces) {
       "template <class X>\nvoid h(X x) {}\n}  // namespace\nvoid below() {}\n}\n";
   EXPECT_EQ(unnamed_names_of(source),
             (std::set<std::string>{"E", "S", "f", "h", "kOne", "kTable"}));
+}
+
+TEST(SourceScan, FindsRecursion) {
+  EXPECT_EQ(
+      recursive_functions_of("int f(int x) { return x ? f(x - 1) : 0; }\nint g() { return f(1); }"),
+      std::vector<std::string>{"f"});
+  EXPECT_EQ(recursive_functions_of("int f() { return g(); }\nint g() { return h(); }\n"
+                                   "int h() { return f(); }"),
+            (std::vector<std::string>{"f", "g", "h"}));
+  EXPECT_EQ(recursive_functions_of("int f() { return a.f() + b->f(); }\nint g() { return f(); }"),
+            std::vector<std::string>{});
 }
 
 TEST(SourceScan, FindsBoolParameters) {
