@@ -20,6 +20,8 @@
 
 namespace foreduce {
 
+class YamlFile;
+
 /// How a number is known.
 enum class NumberOrigin : std::uint8_t {
   published,
@@ -196,8 +198,8 @@ Q value_or(const std::optional<Estimated<Q>>& estimated, Q otherwise) {
 
 /// Reads and checks a profile; throws InputError.
 Profile load_profile(const std::filesystem::path& file);
-/// The same from text; `name` stands in messages.
-Profile parse_profile(const std::string& name, const std::string& text);
+/// The same of a file that was read already.
+Profile read_profile(YamlFile file);
 /// As YAML that load_profile() reads back to the same values (nine digits).
 std::string to_yaml(const Profile& profile);
 

@@ -352,20 +352,16 @@ class FreeParameterFinder {
   std::string path_;
 };
 
-Profile read(YamlFile file) {
+}  // namespace
+
+Profile read_profile(YamlFile file) {
   Profile profile;
   read_file(file, profile);
   return profile;
 }
 
-}  // namespace
-
-Profile parse_profile(const std::string& name, const std::string& text) {
-  return read(YamlFile::parse(name, text));
-}
-
 Profile load_profile(const std::filesystem::path& file) {
-  Profile profile = read(YamlFile::load(file));
+  Profile profile = read_profile(YamlFile::load(file));
   profile.file = file;
   return profile;
 }

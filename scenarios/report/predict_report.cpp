@@ -14,6 +14,7 @@
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 #include "scenarios/sweep/cases.hpp"
+#include "scenarios/sweep/memory_shortage.hpp"
 
 namespace foreduce {
 namespace {

@@ -24,8 +24,11 @@ enum class MethodKind : std::uint8_t {
   best    ///< the fastest of all that can run
 };
 
-/// Times that differ by less than this share count as equal.
+/// Times, costs and rates that differ by less than this share count as equal.
 inline constexpr double kTie = 0.01;
+
+/// Whether `a` is at most `b`, or equal to it but for a tie.
+constexpr bool at_most_a_tie(double a, double b) { return (1 - kTie) * a <= b; }
 
 /// The candidate with the highest `worth`; of those within kTie of it the best that NCCL runs,
 /// since everybody has NCCL. `candidates` must not be empty.
@@ -37,7 +40,7 @@ auto preferred(const Candidates& candidates, Worth worth, ByNccl by_nccl) {
       std::max_element(candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) {
         return by_nccl(a) != by_nccl(b) ? by_nccl(b) : less(a, b);
       });
-  return by_nccl(*nccls) && worth(*nccls) >= (1 - kTie) * worth(*best) ? nccls : best;
+  return by_nccl(*nccls) && at_most_a_tie(worth(*best), worth(*nccls)) ? nccls : best;
 }
 
 /// Sets of each point how many times as fast it is as NCCL for the same question; `time` is a

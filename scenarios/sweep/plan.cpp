@@ -1,7 +1,6 @@
 #include "scenarios/sweep/plan.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 
 #include "input/counted.hpp"
 #include "scenarios/sweep/cases.hpp"
+#include "scenarios/sweep/memory_shortage.hpp"
 
 namespace foreduce {
 namespace {
@@ -106,17 +106,28 @@ std::map<decltype(Prediction().question()), Seconds> times_of_nccl(
   return times;
 }
 
+/// The cheapest of `some`, which are numbers in `plan.all` that have a cost.
+std::optional<std::size_t> cheapest_of(const std::vector<std::size_t>& some,
+                                       const TrainingPlan& plan,
+                                       const std::vector<Prediction>& points) {
+  if (some.empty()) return std::nullopt;
+  return *preferred(
+      some, [&](std::size_t i) { return 1 / cost_of(plan.all[i]); },
+      [&](std::size_t i) { return points[plan.all[i].at].method == MethodKind::nccl; });
+}
+
 /// Finds the front and the clusters to take; `plan.all` is sorted by time, then by cost.
 void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   double least = HUGE_VAL;
   std::map<std::string, int> unpriced;  // a cluster of unknown cost is beaten by its like alone
   const auto by_nccl = times_of_nccl(plan, points);
+  std::vector<std::size_t> reach, reach_robustly;
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
     Planned& p = plan.all[i];
     const Prediction& point = points[p.at];
     const auto nccl = by_nccl.find(point.question());
     if (point.method != MethodKind::nccl && nccl != by_nccl.end() &&
-        nccl->second <= (1 + kTie) * p.time) {
+        at_most_a_tie(nccl->second.value, p.time.value)) {
       p.front = false;
     } else if (p.cost) {
       p.front = cost_of(p) < least;
@@ -126,17 +137,14 @@ void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
       p.front = point.nodes < fewest;
       fewest = std::min(fewest, point.nodes);
     }
-    const auto weighed = [&](const Planned& one) {
-      return cost_of(one) * (points[one.at].method == MethodKind::nccl ? 1 - kTie : 1);
-    };
-    const auto take_if_cheaper = [&](std::optional<std::size_t>& best) {
-      if (p.cost && (!best || weighed(p) < weighed(plan.all[*best]))) best = i;
-    };
     if (!p.missed.empty()) continue;
     if (!plan.fastest) plan.fastest = i;
-    take_if_cheaper(plan.cheapest);
-    if (p.robust) take_if_cheaper(plan.most_robust);
+    if (!p.cost) continue;
+    reach.push_back(i);
+    if (p.robust) reach_robustly.push_back(i);
   }
+  plan.cheapest = cheapest_of(reach, plan, points);
+  plan.most_robust = cheapest_of(reach_robustly, plan, points);
 }
 
 /// See TrainingPlan::robust_by_estimate.
@@ -205,53 +213,6 @@ double goal_samples(const Scenario& scenario) {
         fmt::format("a sample of {} is a {}, which is no number of tokens", workload.name, sample),
         "say how many samples instead");
   return scenario.goal->tokens->value / each;
-}
-
-/// What leaves more of a GPU's memory than this point does.
-static std::string needs_less(const Prediction& p) {
-  std::vector<std::string> ways;
-  if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
-  constexpr double kWorthNaming = 0.1;  // of a GPU's memory: less is rarely what is missing
-  if (p.memory.working > p.gpu_memory * kWorthNaming) ways.emplace_back("fused_loss: yes");
-  if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
-  if (p.sharding.tensor > 1 && p.sharding.sequence == Sequence::whole)
-    ways.emplace_back("sequence_parallel: yes");
-  constexpr double kLongSequence = 16384;  // tokens, beyond which activations outweigh the state
-  if (p.sharding.context == 1 && tokens_of(p.sample) >= kLongSequence && p.gpus > 1)
-    ways.emplace_back("context_parallel");
-  if (p.sharding.sharding != Sharding::zero3)
-    ways.emplace_back(p.sharding.data_parallel() > 1 ? "sharding: zero3"
-                      : p.gpus > 1 ? "sharding: zero3 among several copies of the model"
-                                   : "sharding: zero3 on several GPUs");
-  else if (p.sharding.tensor == 1 && p.gpus > p.nodes) ways.emplace_back("tensor_parallel");
-  return ways.empty() ? "a GPU with more memory is needed"
-                      : fmt::format("what needs less: {}", fmt::join(ways, ", "));
-}
-
-std::string memory_shortage(const Prediction& p) {
-  const MemoryBy& m = p.memory;
-  if (m.state() + m.gathered > p.gpu_memory) {
-    const std::string how = p.gpus == 1 ? "several GPUs can share them with sharding: zero3"
-                            : p.sharding.data_parallel() == 1
-                                ? "several copies of the model can share them with sharding: zero3"
-                            : p.sharding.sharding != Sharding::zero3
-                                ? "sharding: zero3 shares them among GPUs"
-                                : "more GPUs in a sharding group leave each less";
-    const std::string gathered =
-        m.gathered.value > 0 ? ", gathered units " + to_text(m.gathered) : "";
-    return fmt::format(
-        "{} does not fit: weights, gradients and optimizer take {}{}, a GPU has {} ({}; "
-        "workload.state says what a parameter takes)",
-        p.model, to_text(m.state()), gathered, to_text(p.gpu_memory), how);
-  }
-  std::string besides;
-  if (m.gathered.value > 0) besides += ", gathered units " + to_text(m.gathered);
-  if (m.working.value > 0) besides += ", the loss " + to_text(m.working);
-  return fmt::format(
-      "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
-      "least {}{}, a GPU has {} ({})",
-      p.model, p.batch_per_gpu, to_text(m.state()), to_text(m.activations), besides,
-      to_text(p.gpu_memory), needs_less(p));
 }
 
 TrainingPlan make_plan(const GoalSpec& goal, double samples,

@@ -60,7 +60,4 @@ double goal_samples(const Scenario& scenario);
 /// Weighs a sweep's points against the goal, which is that many samples.
 TrainingPlan make_plan(const GoalSpec& goal, double samples, const std::vector<Prediction>& points);
 
-/// Why a point whose fits() is false cannot be trained so.
-std::string memory_shortage(const Prediction& point);
-
 }  // namespace foreduce

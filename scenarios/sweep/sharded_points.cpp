@@ -8,7 +8,7 @@
 
 #include "input/counted.hpp"
 #include "input/problem.hpp"
-#include "scenarios/sweep/plan.hpp"
+#include "scenarios/sweep/memory_shortage.hpp"
 
 namespace foreduce {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "input/problem.hpp"
+#include "input/yaml.hpp"
 #include "models/fit.hpp"
 #include "tests/real/real_support.hpp"
 #include "tests/real/testbed.hpp"
@@ -56,7 +57,7 @@ TEST(Fit, RecoversTheParametersDespiteAnOutlier) {
       held_out = true;
     }
   EXPECT_TRUE(held_out);
-  const Profile again = parse_profile("again", to_yaml(c.profile));
+  const Profile again = read_profile(YamlFile::parse("again", to_yaml(c.profile)));
   EXPECT_NEAR(again.of(PathClass::network).efficiency->value, network.efficiency->value, 1e-8);
 }
 TEST(Fit, CoefficientsAreNeverNegative) {

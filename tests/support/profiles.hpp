@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "input/yaml.hpp"
 #include "models/profile.hpp"
 #include "tests/support/simulation.hpp"
 
@@ -11,7 +12,7 @@ namespace foreduce::test {
 
 /// A profile with this below its head.
 inline Profile profile_with(const std::string& body) {
-  return parse_profile("test.yaml", "profile: p\nlibrary: test\n" + body);
+  return read_profile(YamlFile::parse("test.yaml", "profile: p\nlibrary: test\n" + body));
 }
 
 /// "latency: { value: 3 us, … }".

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "scenarios/report/validation_report.hpp"
+#include "scenarios/sweep/memory_shortage.hpp"
 #include "scenarios/sweep/plan.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/says.hpp"

@@ -1,6 +1,7 @@
 // Profiles: read, refused, written.
 #include <gtest/gtest.h>
 
+#include "input/yaml.hpp"
 #include "models/caller.hpp"
 #include "models/profile.hpp"
 #include "tests/support/errors.hpp"
@@ -22,7 +23,7 @@ class ShippedProfile : public testing::TestWithParam<std::string> {};
 TEST_P(ShippedProfile, IsWrittenToTheSameValues) {
   Profile first = Profiles().load(GetParam());
   const std::string text = to_yaml(first);
-  EXPECT_EQ(to_yaml(parse_profile("again.yaml", text)), text);
+  EXPECT_EQ(to_yaml(read_profile(YamlFile::parse("again.yaml", text))), text);
   EXPECT_EQ(first.ideal(), GetParam() == "ideal");
   EXPECT_LE(free_parameters(first).size(), 8u);
   for (const FreeParameter& f : free_parameters(first)) EXPECT_GT(*f.value, 0) << f.name;
@@ -75,7 +76,7 @@ TEST(Profile, KeepsControlCharactersOfItsNotes) {
   const Profile first = profile_with(R"(note: "a\x00b\tc\e[31m\"\\\x7f")"
                                      "\n");
   EXPECT_EQ(first.note, std::string("a\0b\tc\x1b[31m\"\\\x7f", 13));
-  EXPECT_EQ(parse_profile("again.yaml", to_yaml(first)).note, first.note);
+  EXPECT_EQ(read_profile(YamlFile::parse("again.yaml", to_yaml(first))).note, first.note);
 }
 
 TEST(Caller, AddsToTheLaunchOfEveryProfile) {
