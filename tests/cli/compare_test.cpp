@@ -48,9 +48,10 @@ TEST(Compare, CountsAnAlgorithmThatIsNamedTwiceOnce) {
 // A GPU that nobody measured was an error.
 TEST(Compare, TakesTheNearestGpusProfileForAnUnknownOne) {
   const TemporaryFolder folder;
-  const std::string nvlink =
-      "nvlink: { kind: switch, links: 18, bandwidth: 55 GB/s, latency: 1 us, multicast: true }\n"
-      "nic: { count: 8, bandwidth: 800 Gbps, latency: 5 us, fabric: infiniband }\n";
+  const std::string nvlink = R"(
+nvlink: { kind: switch, links: 18, bandwidth: 55 GB/s, latency: 1 us, multicast: true }
+nic: { count: 8, bandwidth: 800 Gbps, latency: 5 us, fabric: infiniband }
+)";
   const std::string gpu = "gpu: { model: R100, count: 8, reduce_bandwidth: 2 TB/s";
   const std::string asked = " --nodes 2 --algorithm nccl --sizes 1GiB";
   const auto known = folder.write(

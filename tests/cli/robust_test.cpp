@@ -377,17 +377,18 @@ TEST(Machine, NumbersBeyondTheirLimitsCostNoMemory) {
   const TemporaryFolder folder;
   for (const auto& [gpus, nics] :
        {std::pair("-5", "1"), {"2", "-1"}, {"1999999999", "1"}, {"2", "1999999999"}}) {
-    const auto file = folder.write(
-        "m.yaml", fmt::format("instance: g\n"
-                              "gpu: {{ model: mine, count: {}, reduce_bandwidth: 9 GB/s }}\n"
-                              "nvlink: {{ kind: switch, links: 4, bandwidth: 25 GB/s, "
-                              "latency: 1 us }}\n"
-                              "host: {{ cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, "
-                              "reduce_bandwidth: 9 GB/s }}\n"
-                              "pcie: {{ bandwidth: 12 GB/s, latency: 1 us, switches: "
-                              "[{{ socket: 0, gpus: [0, 1], nics: [0] }}] }}\n"
-                              "nic: {{ count: {}, bandwidth: 10 Gbps, latency: 20 us }}\n",
-                              gpus, nics));
+    const auto file = folder.write("m.yaml", fmt::format(R"(
+instance: g
+gpu: {{ model: mine, count: {}, reduce_bandwidth: 9 GB/s }}
+nvlink: {{ kind: switch, links: 4, bandwidth: 25 GB/s, latency: 1 us }}
+host: {{ cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, reduce_bandwidth: 9 GB/s }}
+pcie:
+  bandwidth: 12 GB/s
+  latency: 1 us
+  switches: [{{ socket: 0, gpus: [0, 1], nics: [0] }}]
+nic: {{ count: {}, bandwidth: 10 Gbps, latency: 20 us }}
+)",
+                                                         gpus, nics));
 #ifdef __SANITIZE_ADDRESS__  // which needs address space
     const Result r = foreduce_says("topology " + file.string());
 #else

@@ -190,10 +190,13 @@ TEST(Sharding, SaysWhyOneNodeIsNoComparison) {
   };
   EXPECT_SAYS(reason("sharding: zero3, tensor_parallel: 8, pipeline: 2"), "cannot be divided");
   const TemporaryFolder folder;
-  const std::string large =
-      "name: x\nworkload: { model: llama2-70b, precision: bf16, batch_per_gpu: 1, recompute: full, "
-      "sharding: fsdp }\ncluster: { instance: p5.48xlarge, nodes: 8 }\n"
-      "allreduce: { algorithm: nccl }\n";
+  const char* large = R"(
+name: x
+workload:
+  { model: llama2-70b, precision: bf16, batch_per_gpu: 1, recompute: full, sharding: fsdp }
+cluster: { instance: p5.48xlarge, nodes: 8 }
+allreduce: { algorithm: nccl }
+)";
   const nlohmann::json point =
       json_of("predict " + folder.write("s.yaml", large).string()).at("points").at(0);
   EXPECT_SAYS(point.value("scaling_efficiency_vs_one_node_unknown_because", ""),
@@ -462,13 +465,14 @@ TEST(Sharding, TensorParallelismAloneDividesNotAllComputing) {
        {std::pair("pytorch", 0.055), std::pair("megatron", 0.055 / 4)}) {
     const auto compute = [&, framework = framework](const char* keys) {
       const TemporaryFolder folder;
-      const std::string scenario =
-          folder
-              .write("s.yaml", fmt::format("workload: {{ model: llama2-7b, precision: bf16, "
-                                           "batch_per_gpu: 1, framework: {}{} }}\n"
-                                           "cluster: {{ instance: p4de.24xlarge, nodes: 1 }}\n",
-                                           framework, keys))
-              .string();
+      const std::string scenario = folder
+                                       .write("s.yaml", fmt::format(R"(
+workload:
+  {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, framework: {}{} }}
+cluster: {{ instance: p4de.24xlarge, nodes: 1 }}
+)",
+                                                                    framework, keys))
+                                       .string();
       return json_of("predict " + scenario)["points"][0]["compute_time_s"].get<double>();
     };
     const double whole = compute(""), alone = compute(", tensor_parallel: 8"),
