@@ -30,17 +30,24 @@ void collect(const Json& schema, const std::string& path, const std::string& key
         const std::string here = path.empty() ? name : path + "." + name;
         if (name == key && std::find(found.begin(), found.end(), here) == found.end())
           found.push_back(here);
-        collect(field, here, key, found);
+        collect(field, field.value("type", "") == "array" ? here + "[]" : here, key, found);
       }
     }
 }
 
 }  // namespace
 
-void refuse_other_kinds(const YamlFile& file) {
+void refuse_other_kinds(YamlFile& file) {
   struct Kind {
     const char *key, *what, *named;
   };
+  if (const YamlNode* clusters = file.root().find("cluster");
+      clusters && clusters->kind == YamlNode::Kind::list) {
+    file.problem(
+        clusters->mark, "cluster", "expected a map, found a list",
+        "several clusters: cluster: { choices: [{ instance: p4d.24xlarge, nodes: 8 }, …] }");
+    file.throw_if_problems();
+  }
   for (const char* of_scenario : {"workload", "messages", "cluster"})
     if (const YamlNode* part = file.root().find(of_scenario);
         part && part->kind != YamlNode::Kind::scalar)  // a workload's file has its name there
@@ -61,14 +68,38 @@ void refuse_other_kinds(const YamlFile& file) {
                   ""});
 }
 
+namespace {
+
+/// Where a key belongs that no scenario has; empty of one that nothing has.
+std::string place_in_another_file(const std::string& key) {
+  const auto among = [&](std::initializer_list<const char*> keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  if (among({"parameters", "flops", "blocks", "layers", "hidden", "heads", "kv_heads", "vocabulary",
+             "sequence", "feed_forward", "experts", "transformer", "tensors"}))
+    return "a model of your own is a file, which the scenario names (workload: { model: "
+           "./mine.yaml }): `foreduce help workload`";
+  if (among({"gpu", "nic", "nvlink", "pcie", "host", "like"}))
+    return "a machine of your own is a file, which the scenario names (cluster: { instance: "
+           "./mine.yaml }): `foreduce help topology`";
+  return "";
+}
+
+}  // namespace
+
 InputError with_places_of_keys(const InputError& error) {
   static const Json schema = scenario_schema();  // a file may have thousands of unknown keys
   std::vector<Problem> problems = error.problems();
   for (Problem& p : problems) {
     if (p.message != kNoSuchKey) continue;
     std::vector<std::string> found;
-    collect(schema, "", p.key.substr(p.key.find_last_of('.') + 1), found);
-    if (found.empty()) continue;
+    const std::string name = p.key.substr(p.key.find_last_of('.') + 1);
+    collect(schema, "", name, found);
+    if (found.empty()) {
+      if (const std::string place = place_in_another_file(name); !place.empty())
+        p.hint = place + (p.hint.empty() ? "" : "\n  " + p.hint);
+      continue;
+    }
     const std::string places = fmt::format("{}", fmt::join(found, " or "));
     // A key of this place comes first: "did you mean 'batch_per_gpu'?".
     if (const auto end = p.hint.find('?');
@@ -76,6 +107,15 @@ InputError with_places_of_keys(const InputError& error) {
       p.hint.insert(end, ", or " + places);
     else p.hint = fmt::format("did you mean {}?{}{}", places, p.hint.empty() ? "" : "\n  ", p.hint);
   }
+  return InputError(std::move(problems));
+}
+
+InputError with_assignments(const InputError& error, const std::vector<std::string>& set) {
+  std::vector<Problem> problems = error.problems();
+  for (Problem& p : problems)
+    for (const std::string& assignment : set)
+      if (p.line == 0 && p.key.starts_with(assignment.substr(0, assignment.find_first_of("=["))))
+        p.file = "--set " + assignment;
   return InputError(std::move(problems));
 }
 

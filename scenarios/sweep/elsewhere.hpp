@@ -14,8 +14,12 @@ namespace foreduce {
 /// "did you mean cluster.fabric.oversubscription?".
 InputError with_places_of_keys(const InputError& error);
 
-/// Throws InputError for a workload, a profile or a machine, which a scenario names.
-void refuse_other_kinds(const YamlFile& file);
+/// The same problems, and of each key that was assigned by `set`, "cluster.nodes=-3", that one.
+InputError with_assignments(const InputError& error, const std::vector<std::string>& set);
+
+/// Throws InputError for a workload, a profile or a machine, which a scenario names, and for a list
+/// of clusters, which `cluster.choices` takes.
+void refuse_other_kinds(YamlFile& file);
 
 /// NCCL's own algorithms as people write them beside ours, "nccl:ring", and where they are forced:
 /// for OneOf::others.

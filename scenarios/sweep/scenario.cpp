@@ -335,7 +335,7 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
   try {
     read_file(file, scenario);
   } catch (const InputError& e) {
-    throw with_places_of_keys(e);
+    throw with_assignments(with_places_of_keys(e), set);
   }
   if (scenario.name.empty()) scenario.name = std::filesystem::path(file.name()).stem().string();
   scenario.file = file.name();

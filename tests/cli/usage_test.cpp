@@ -188,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Set, BadUsage,
     testing::Values(
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set cluster.nodes=-3",
+                "--set cluster.nodes=-3: error: cluster.nodes: '-3' is too small"},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set workload.model=",
                 "error: --set: 'workload.model=' gives workload.model no value\n"},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'cluster[0]=3'",

@@ -385,7 +385,18 @@ TEST(Input, SaysWhereAKeyBelongs) {
   EXPECT_SAYS(error_of([] { scenario_with("", "nodes: 2, oversubscription: 4"); }),
               "did you mean cluster.fabric.oversubscription?");
   EXPECT_SAYS(error_of([] { scenario_with(", tokens_per_s: 4000", "nodes: 2"); }),
-              "did you mean workload.measured.tokens_per_s?");
+              "did you mean workload.measured[].tokens_per_s?");
+  EXPECT_SAYS(error_of([] { scenario_with(", parameters: 7 billion", "nodes: 2"); }),
+              "a model of your own is a file");
+}
+
+TEST(Input, SaysThatSeveralClustersAreChoices) {
+  EXPECT_SAYS(error_of([] {
+                parse_scenario("s.yaml",
+                               "workload: { model: bert-large, batch_per_gpu: 8 }\n"
+                               "cluster: [{ instance: p4d.24xlarge, nodes: 2 }]\n");
+              }),
+              "several clusters: cluster: { choices:");
 }
 
 // ------------------------------------------------------------------ schema and fuzzing
