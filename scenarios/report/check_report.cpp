@@ -30,6 +30,12 @@ std::string later_words(const std::vector<Cause>& causes, std::size_t at) {
   return "named later, for TCP is the usual cause of such times";
 }
 
+template <class R>
+bool has(const std::vector<Remark>& remarks) {
+  return std::any_of(remarks.begin(), remarks.end(),
+                     [](const Remark& r) { return std::holds_alternative<R>(r); });
+}
+
 Json table_report(const CheckedTable& t) {
   Json one = {{"collective", name_of(t.collective)},
               {"instance", t.instance},
@@ -40,6 +46,7 @@ Json table_report(const CheckedTable& t) {
               {"normal", t.normal},
               {"unsure", t.unsure},
               {"other_machine", t.other_machine},
+              {"machine_named", !has<remark::GuessedInstance>(t.remarks)},
               {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
               {"misfit", t.misfit},
               {"none_fits_well", t.none_fits_well()},
@@ -128,8 +135,13 @@ std::string table_verdict(const Json& t, const View& view) {
                                     ? ""
                                     : ": the log says what is wrong, and the times agree"),
                     view, 2)
-          : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
-                        rows.size(), faster);
+          : wrapped(fmt::format("Not normal{}: {} of {} sizes slower than their interval{}.",
+                                t.value("machine_named", true)
+                                    ? ""
+                                    : fmt::format(" for {} x {}, which the log does not name",
+                                                  t.value("nodes", 0), text_or(t, "instance")),
+                                slow, rows.size(), faster),
+                    view, 2);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
   const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of

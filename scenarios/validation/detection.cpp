@@ -85,6 +85,9 @@ const std::vector<Injected>& faults() {
   const auto share_of_rails = [](double share) {
     return [share](const Row& r) { return r.floor + (r.time - r.floor) / share; };
   };
+  const auto one_size = [](double factor) {
+    return [factor](const Row& r) { return r.number == 2 * r.rows / 3 ? factor * r.time : r.time; };
+  };
   static const std::vector<Injected> all = {
       {"none", [](const Row& r) { return r.time; }},
       {"x 1.1 from 1 MiB", from_1mib(1.1)},
@@ -95,8 +98,8 @@ const std::vector<Injected>& faults() {
       {"half of the rails", share_of_rails(0.5), true},
       {"TCP at 10 GB/s", [](const Row& r) { return 1.5 * r.time + 2 * r.bytes / 10e9; }, true},
       {"100 us more latency", [](const Row& r) { return r.time + 1e-4; }},
-      {"one size x 3",
-       [](const Row& r) { return r.number == 2 * r.rows / 3 ? 3 * r.time : r.time; }},
+      {"one size x 1.5", one_size(1.5)},
+      {"one size x 3", one_size(3)},
       {"every third size x 2.5",
        [](const Row& r) { return r.number % 3 == 1 ? 2.5 * r.time : r.time; }}};
   return all;

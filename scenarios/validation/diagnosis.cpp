@@ -267,7 +267,7 @@ bool Diagnosis::impossible() {
 }
 
 void Diagnosis::judge_run() {
-  checked_.broken = wrong_sums(table_);
+  checked_.broken = wrong_sums(table_, collective_);
   if (!checked_.broken && table_.most_left_out > table_.rows.back().bytes)
     checked_.broken = remark::LargestLeftOut{Bytes{table_.most_left_out}};
   if (const auto why = ended_early(table_); why && !checked_.broken) checked_.broken = *why;
@@ -472,7 +472,7 @@ CheckedTable Diagnosis::judge() {
   if (!checked_.causes.empty() && !told && !table_.facts.say_how() && cluster_.nodes > 1)
     checked_.remarks.push_back(remark::TimesAlone{});
   // Times that are many times too long are no scatter.
-  const double scatter = scatter_of(checked_);
+  const double scatter = scatter_of(checked_).value_or(0);
   if (scatter > 0 && std::log1p(checked_.misfit) < CheckLimits::above_scatter * scatter) {
     checked_.remarks.push_back(remark::Scatter{std::exp(scatter) - 1});
     std::erase_if(checked_.causes, [](const Cause& c) { return !c.finding.evidence; });

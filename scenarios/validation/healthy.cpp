@@ -154,7 +154,7 @@ EarlierRun::EarlierRun(const NcclLog& log, Collective collective, int ranks) {
       if (row.bytes > 0) points_.emplace_back(row.bytes, row.timing().time.value);
     ascend(points_);
     gpu_ = t.gpu;
-    broken_ = wrong_sums(t).has_value();
+    broken_ = wrong_sums(t, collective).has_value();
     return;
   }
   throw file_error(log.file,

@@ -19,11 +19,12 @@ namespace {
 /// Fewer sizes do not tell half of them from the other half.
 constexpr std::size_t kFewestSizes = 6;
 
-void require_sound(const NcclLog& log, const NcclTable& table) {
+void require_sound(const NcclLog& log, const NcclTable& table, Collective collective) {
   const char* const hint =
       "a profile is fitted to whole runs whose sums are right; foreduce check says what is wrong "
       "with this one";
-  if (wrong_sums(table)) throw table_error(log, table, "sums of this run are wrong", hint);
+  if (wrong_sums(table, collective))
+    throw table_error(log, table, "sums of this run are wrong", hint);
   if (const auto ended = ended_early(table))
     throw table_error(log, table,
                       ended->failure.empty()
@@ -66,7 +67,7 @@ class Collector {
 
  private:
   void take(const NcclLog& log, const NcclTable& table, Collective collective) {
-    require_sound(log, table);
+    require_sound(log, table, collective);
     const LogCluster where = cluster_of_log(log, table, question_.instance, question_.nodes);
     if (where.other_gpu)
       throw table_error(

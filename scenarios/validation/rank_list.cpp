@@ -82,12 +82,12 @@ void RankList::tell(NcclTable& t) const {
   std::set<std::string> gpus;
   for (const auto& [rank, r] : ranks_) {
     ++on_host[r.host];
-    gpus.insert(r.gpu);
+    if (r.gpu != "NVIDIA Graphics Device") gpus.insert(r.gpu);  // what a driver calls what is new
     if (const auto device = nccl_words::small(r.device.substr(0, r.device.find('['))))
       t.least_on_host = std::max(t.least_on_host, *device + 1);
   }
   if (gpus.size() == 1) t.gpu = *gpus.begin();
-  else t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
+  else if (gpus.size() > 1) t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
   // A list with holes (lines lost) says nothing about how many there are.
   if (ranks_.empty() || ranks_.begin()->first != 0 ||
       ranks_.rbegin()->first + 1 != static_cast<int>(ranks_.size()))

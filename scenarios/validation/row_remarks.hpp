@@ -67,10 +67,10 @@ remark::ColdStart cold_start(const CheckedTable& table);
 /// Whether most sizes are faster than they are expected to be, and none is slow.
 bool mostly_fast(const CheckedTable& table);
 /// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do
-/// not scatter more than healthy ones, or are too few to tell.
-double scatter_of(const CheckedTable& table);
+/// not scatter more than healthy ones, nothing where they are too few to tell.
+std::optional<double> scatter_of(const CheckedTable& table);
 /// That sums are wrong, from the counts of wrong elements or the largest errors of old tests.
-std::optional<Remark> wrong_sums(const NcclTable& table);
+std::optional<Remark> wrong_sums(const NcclTable& table, Collective collective);
 /// Why the run did not end as it was to.
 std::optional<remark::EndedEarly> ended_early(const NcclTable& table);
 /// What failed after the run had ended; nothing where nothing did.

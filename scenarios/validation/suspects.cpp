@@ -11,8 +11,6 @@
 namespace foreduce {
 namespace {
 
-using nccl_words::lower;
-
 /// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
@@ -115,13 +113,10 @@ void add_half_nvlink(std::vector<Setup>& all, const Machine& healthy, const Prof
   nvlink.bandwidth = nvlink.bandwidth / 2;
 }
 
-/// The settings that say how many channels NCCL may use at most.
-constexpr const char* kMostChannels[] = {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"};
-
 void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                          const Profile& profile, int nodes) {
   const auto used = nodes > 1 ? &Profile::channels : &Profile::channels_one_node;
-  for (const char* name : kMostChannels) {
+  for (const char* name : kMostChannelsSettings) {
     const auto most = nccl_words::small(log.setting(name));
     const auto& usual = profile.*used;
     if (!most || *most < 1 || !usual || usual->value <= *most) continue;
@@ -160,8 +155,8 @@ void add_buffer(std::vector<Setup>& all, const NcclFacts& log, const Machine& he
 
 /// Everything by Simple, which guides for EFA's first plugins asked for and which stays set, or by
 /// LL, which somebody tried for small sizes.
-void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy,
-                            const Profile& profile, int nodes) {
+void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy, const Profile& profile,
+                            int nodes) {
   for (const NcclProtocol left : {NcclProtocol::simple, NcclProtocol::ll})
     if (const Protocol* p = profile.protocol(to_text(left));
         p && profile.protocols.size() > 1 && !(p->one_node && nodes > 1))
@@ -292,6 +287,8 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
       all.back().kind = cause::TcpForRdma{false};
       tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
     }
+    // Sockets of one process rarely fill more than a card of 100 Gb/s. Assumed.
+    if (!efa) nic.bandwidth = std::min(nic.bandwidth, BytesPerSecond{12.5e9});
     for (const int part : efa ? std::vector{1, 2, 4, 16} : std::vector{1, 4, 16, 40}) {
       all.push_back(tcp);
       all.back().machine.nic.bandwidth = tcp.machine.nic.bandwidth / part;
@@ -328,12 +325,20 @@ void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collect
     all.push_back({cause::TreeForRing{nvls}, healthy, profile, kTree});
 }
 
+/// Whether sizes are small enough for what NCCL chooses to show in how times grow: large ones alone
+/// are slower by a factor, which any cause would explain.
+bool tells_choices(const NcclTable& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(),
+                     [](const NcclRow& r) { return r.bytes < CheckLimits::one_protocol_from; });
+}
+
 }  // namespace
 
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
                             const Profile& profile, int nodes) {
   NcclFacts log = table.facts;
-  if (const auto listed = log.cards_listed(); !log.nics && listed && listed->exact)
+  if (const auto listed = log.cards_listed();
+      !log.nics && listed && listed->exact && healthy.nic.efa == 0)
     log.nics = listed->least;
   std::vector<Setup> all;
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > CheckLimits::few_nodes);
@@ -350,7 +355,8 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     all.push_back({cause::OneProtocol{*forced}, healthy, profile, std::nullopt, *forced});
   add_buffer(all, log, healthy, profile);
   if (nodes > 1) {
-    if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
+    if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes &&
+        tells_choices(table))
       add_left_over_protocol(all, healthy, profile, nodes);
     add_fewer(all, log, healthy, profile, nodes);
     add_slow_link(all, healthy, profile, nodes);
@@ -359,7 +365,8 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     add_slow_messages(all, healthy, profile);
   }
   for (Setup& s : all) s.algorithm = algorithm_forced_by(log, collective);
-  add_forced_algorithm(all, log, collective, healthy, profile, nodes);
+  if (tells_choices(table) || algorithm_forced_by(log, collective))
+    add_forced_algorithm(all, log, collective, healthy, profile, nodes);
   return all;
 }
 
@@ -416,79 +423,6 @@ bool have_one_remedy(const CauseKind& a, const CauseKind& b) {
   const auto& another = std::get<cause::OtherInstance>(b);
   const Catalogue catalogue;  // of two with the same links the better one is named alone
   return *other == another || same_links(catalogue.load(other->is), catalogue.load(another.is));
-}
-
-std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
-  const auto set = [&](const char* name) -> std::optional<Evidence> {
-    std::string value = log.setting(name);
-    if (value.empty()) return std::nullopt;
-    return evidence::Setting{name, std::move(value)};
-  };
-  switch (s.fault()) {
-    case Fault::sockets:
-      if (log.no_infiniband && healthy.nic.efa == 0) return evidence::Line::no_infiniband_card;
-      if (log.plugin_over_tcp) return evidence::Line::libfabric_tcp;
-      if (log.network == NcclNetwork::sockets) return evidence::Line::sockets;
-      if (lower(log.setting("NCCL_NET")) == "socket") return set("NCCL_NET");
-      if (log.setting("NCCL_IB_DISABLE") == "1" && healthy.nic.efa == 0)
-        return set("NCCL_IB_DISABLE");
-      return std::nullopt;
-    case Fault::rails:
-      if (const auto listed = log.cards_listed();
-          !log.nics && listed && listed->least < healthy.nic.count)
-        return set("NCCL_IB_HCA");
-      if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
-      return evidence::Nics{*log.nics, healthy.nic.count,
-                            log.most_nics == log.nics ? "" : log.nics_host,
-                            log.most_nics.value_or(*log.nics)};
-    case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
-    case Fault::bounce:
-      if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
-      return set("NCCL_NET_GDR_LEVEL");
-    case Fault::channels: {
-      // Half of the usual number is another release's choice.
-      const double usual = s.profile.channels ? s.profile.channels->value : 0;
-      if (log.channels && (*log.channels <= 2 || 4 * *log.channels <= usual))
-        return evidence::Channels{*log.channels};
-      if (const auto ours = set(kMostChannels[0])) return ours;
-      return set(kMostChannels[1]);
-    }
-    case Fault::algorithm:  // a list leaves NCCL a choice
-      if (algorithm_forced_by(log, Collective::all_reduce) != s.algorithm) return std::nullopt;
-      return set("NCCL_ALGO");
-    case Fault::protocol: return set("NCCL_PROTO");
-    case Fault::buffer: return set("NCCL_BUFFSIZE");
-    case Fault::pcie:
-      if (log.setting("NCCL_P2P_DISABLE") == "1") return set("NCCL_P2P_DISABLE");
-      if (log.over_shm) return evidence::Line::shared_memory;
-      return std::nullopt;
-    case Fault::no_nvls:
-      if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
-      if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
-      // A list may lack it; one algorithm is a suspect of its own.
-      return algorithm_forced_by(log, Collective::all_reduce) ? std::nullopt : set("NCCL_ALGO");
-    default: return std::nullopt;
-  }
-}
-
-bool contradicted(const NcclFacts& log, const Setup& s) {
-  const bool sockets = log.network == NcclNetwork::sockets;
-  switch (s.fault()) {
-    case Fault::sockets:
-      return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
-             (log.nics.has_value() && !log.no_infiniband);
-    case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
-    case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
-    case Fault::rails:
-    case Fault::cards:
-    case Fault::link: return sockets;
-    case Fault::no_nvls:
-      return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&
-             log.setting("NCCL_ALGO").empty();
-    case Fault::latency:
-    case Fault::floor: return sockets;  // both are of a cluster that talks over EFA
-    default: return false;
-  }
 }
 
 }  // namespace foreduce

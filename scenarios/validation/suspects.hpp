@@ -40,6 +40,9 @@ Fault fault_of(const CauseKind& kind);
 /// Whether the same is to be done about both.
 bool have_one_remedy(const CauseKind& a, const CauseKind& b);
 
+/// The settings that say how many channels NCCL may use at most.
+inline constexpr const char* kMostChannelsSettings[] = {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"};
+
 /// A cluster as it may be: healthy, or with one thing wrong.
 struct Setup {
   CauseKind kind;

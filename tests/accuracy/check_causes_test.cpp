@@ -143,6 +143,49 @@ TEST(Check, QuotesTheListOfCardsThatLeavesNcclFew) {
   EXPECT_SAYS(causes_of(checked(log, "hgx-h100-ib")), "[the log says so: NCCL_IB_HCA=mlx5_0]");
 }
 
+// Only LOC leaves no card near enough; SYS, PHB and PIX allow what they name and all that is
+// nearer.
+TEST(Check, TakesOnlyTheNearestLevelForGpudirectThatIsOff) {
+  for (const auto& [level, off] : {std::pair("SYS", false), {"PHB", false}, {"LOC", true}}) {
+    NcclLog log = slower("nebius_h100_ib_2n", 3);
+    log.tables.at(0).facts.settings["NCCL_NET_GDR_LEVEL"] = level;
+    log.tables[0].facts.gpudirect.reset();
+    const std::string said = causes_of(checked(log, "hgx-h100-ib")) + " " + level;
+    EXPECT_EQ(said.find("[the log says so: NCCL_NET_GDR_LEVEL") != std::string::npos, off) << said;
+  }
+}
+
+// As many cards as the machine has are no rail that is missing, and EFA has no use for the list.
+TEST(Check, BlamesNoListOfAllCards) {
+  const std::string all =
+      "mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1,mlx5_11:1";
+  NcclLog log = slower("nebius_h100_ib_2n", 3);
+  log.tables.at(0).facts.settings["NCCL_IB_HCA"] = all;
+  EXPECT_SAYS_NOT(causes_of(checked(log, "hgx-h100-ib")), "NCCL_IB_HCA");
+  log.tables[0].facts.network = NcclNetwork::unknown;
+  EXPECT_SAYS_NOT(causes_of(checked(log, "p5.48xlarge")), "NCCL_IB_HCA");
+  EXPECT_EQ(checked(log, "").instance, "hgx-h100-ib");  // which p5 is not
+}
+
+// By one factor at large sizes alone anything is explained.
+TEST(Check, BlamesNoChoiceWhereAllSizesAreLarge) {
+  NcclLog log = slower("awsome_p5_2n", 2);
+  std::erase_if(log.tables.at(0).rows, [](const NcclRow& r) { return r.bytes < 64 << 20; });
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_FALSE(t.normal);
+  for (const char* choice : {"NCCL_PROTO", "travels by", "a tree where", "a ring where"})
+    EXPECT_SAYS_NOT(causes_of(t), choice);
+}
+
+// 189 Gb/s each way are not TCP over one interface.
+TEST(Check, BlamesNoTcpForWhatSocketsCannotMove) {
+  NcclLog log = load_nccl_log(kLogs / "nebius_h100_ib_2n.txt");
+  for (NcclRow& r : log.tables.at(0).rows)
+    r.out_of_place->time = r.out_of_place->time + Seconds{r.bytes / 23.6e9};
+  log.tables[0].facts.network = NcclNetwork::unknown;
+  EXPECT_SAYS_NOT(causes_of(checked(log, "hgx-h100-ib")), "TCP");
+}
+
 TEST(Check, NamesTcpBesideAListOfCards) {
   NcclLog log = load_nccl_log(kLogs / "nebius_h100_ib_2n.txt");
   for (NcclRow& r : log.tables.at(0).rows)

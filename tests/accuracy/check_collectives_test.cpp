@@ -76,6 +76,18 @@ TEST(Check, FindsTheSlowRailsOfAnAllGather) {
   EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")), "the plugin found 4 of 32 NICs");
 }
 
+// An all-to-all cannot run in place: old tests print an error of 1 there, and report none.
+TEST(Check, PassesOverErrorsOfAnAllToAllInPlace) {
+  NcclLog log = log_of(Collective::all_to_all, 2, 1);
+  for (NcclRow& r : log.tables[0].rows) {
+    r.in_place = r.out_of_place;
+    r.in_place->error = 1;
+  }
+  EXPECT_FALSE(checked(log, "p5.48xlarge").broken);
+  for (NcclRow& r : log.tables[0].rows) r.out_of_place->error = 1;
+  EXPECT_TRUE(checked(log, "p5.48xlarge").broken);
+}
+
 TEST(Check, JudgesTheCollectiveThatIsAskedFor) {
   NcclLog log = log_of(Collective::all_gather, 2, 1);
   CheckQuestion question{"p5.48xlarge", 2, HealthyFrom::published};

@@ -261,6 +261,16 @@ TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
   EXPECT_EQ(t.rows[20].verdict, Verdict::slow);
 }
 
+// Among sizes that follow each other smoothly half as much again is no scatter.
+TEST(Check, FindsOneSizeThatTakesHalfAsMuchAgain) {
+  for (const double bytes : {64.0 * kMiB, 512.0 * kMiB}) {
+    const CheckedTable t = checked(
+        changed([&](double b, double time, double) { return b == bytes ? 1.5 * time : time; }));
+    EXPECT_FALSE(t.normal) << bytes;
+    EXPECT_SAYS(remarks_of(t), "times as long as the sizes beside it lead to expect");
+  }
+}
+
 // A verdict in seconds is worth more than causes in an hour.
 // Nothing else is wrong: no cause is made up from what other sizes have of scatter.
 TEST(Check, SeeksNoCauseOfOneSize) {

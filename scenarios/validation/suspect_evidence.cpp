@@ -1,0 +1,91 @@
+// What a log says for a suspect, and against it.
+#include "scenarios/validation/check_limits.hpp"
+#include "scenarios/validation/nccl_words.hpp"
+#include "scenarios/validation/suspects.hpp"
+
+namespace foreduce {
+namespace {
+
+/// Whether NCCL_NET_GDR_LEVEL leaves no card near enough: LOC, or 0 of old. Of PIX to SYS the
+/// topology decides (NCCL's docs, env.html).
+bool forbids_gpudirect(const std::string& level) {
+  return nccl_words::lower(level) == "loc" || level == "0";
+}
+
+}  // namespace
+
+std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
+  const auto set = [&](const char* name) -> std::optional<Evidence> {
+    std::string value = log.setting(name);
+    if (value.empty()) return std::nullopt;
+    return evidence::Setting{name, std::move(value)};
+  };
+  switch (s.fault()) {
+    case Fault::sockets:
+      if (log.no_infiniband && healthy.nic.efa == 0) return evidence::Line::no_infiniband_card;
+      if (log.plugin_over_tcp) return evidence::Line::libfabric_tcp;
+      if (log.network == NcclNetwork::sockets) return evidence::Line::sockets;
+      if (nccl_words::lower(log.setting("NCCL_NET")) == "socket") return set("NCCL_NET");
+      if (log.setting("NCCL_IB_DISABLE") == "1" && healthy.nic.efa == 0)
+        return set("NCCL_IB_DISABLE");
+      return std::nullopt;
+    case Fault::rails:
+      if (const auto listed = log.cards_listed();  // which EFA's plugin does not read
+          !log.nics && listed && healthy.nic.efa == 0 && listed->least == s.machine.nic.count)
+        return set("NCCL_IB_HCA");
+      if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
+      return evidence::Nics{*log.nics, healthy.nic.count,
+                            log.most_nics == log.nics ? "" : log.nics_host,
+                            log.most_nics.value_or(*log.nics)};
+    case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
+    case Fault::bounce:
+      if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
+      return forbids_gpudirect(log.setting("NCCL_NET_GDR_LEVEL")) ? set("NCCL_NET_GDR_LEVEL")
+                                                                  : std::nullopt;
+    case Fault::channels: {
+      // Half of the usual number is another release's choice.
+      const double usual = s.profile.channels ? s.profile.channels->value : 0;
+      if (log.channels && (*log.channels <= 2 || 4 * *log.channels <= usual))
+        return evidence::Channels{*log.channels};
+      if (const auto ours = set(kMostChannelsSettings[0])) return ours;
+      return set(kMostChannelsSettings[1]);
+    }
+    case Fault::algorithm:  // a list leaves NCCL a choice
+      if (algorithm_forced_by(log, Collective::all_reduce) != s.algorithm) return std::nullopt;
+      return set("NCCL_ALGO");
+    case Fault::protocol: return set("NCCL_PROTO");
+    case Fault::buffer: return set("NCCL_BUFFSIZE");
+    case Fault::pcie:
+      if (log.setting("NCCL_P2P_DISABLE") == "1") return set("NCCL_P2P_DISABLE");
+      if (log.over_shm) return evidence::Line::shared_memory;
+      return std::nullopt;
+    case Fault::no_nvls:
+      if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
+      if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
+      // A list may lack it; one algorithm is a suspect of its own.
+      return algorithm_forced_by(log, Collective::all_reduce) ? std::nullopt : set("NCCL_ALGO");
+    default: return std::nullopt;
+  }
+}
+
+bool contradicted(const NcclFacts& log, const Setup& s) {
+  const bool sockets = log.network == NcclNetwork::sockets;
+  switch (s.fault()) {
+    case Fault::sockets:
+      return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
+             (log.nics.has_value() && !log.no_infiniband);
+    case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
+    case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
+    case Fault::rails:
+    case Fault::cards:
+    case Fault::link: return sockets;
+    case Fault::no_nvls:
+      return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&
+             log.setting("NCCL_ALGO").empty();
+    case Fault::latency:
+    case Fault::floor: return sockets;  // both are of a cluster that talks over EFA
+    default: return false;
+  }
+}
+
+}  // namespace foreduce
