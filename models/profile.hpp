@@ -104,8 +104,8 @@ struct Protocol {
   /// between nodes the fit of the network's numbers contains it. Null: 0.
   std::optional<Estimated<Seconds>> gap_one_node;
   std::optional<Estimated<Bytes>>
-      gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks
-                 ///< the receiver first; null: after all
+      gap_from;  ///< whole after messages of so many bytes on the wire or more, where a network
+                 ///< asks the receiver first, and not after those of half as many; null: after all
   std::optional<Estimated<Bytes>>
       chunk;  ///< payload of one message at most; null: the algorithm's own choice
   std::optional<Estimated<double>>

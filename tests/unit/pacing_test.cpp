@@ -93,7 +93,12 @@ double with_rests_from(const char* length, double messages_each = 1) {
 
 TEST(Rest, FollowsLongMessagesOnlyIfSoSet) {
   EXPECT_NEAR(with_rests_from("64 KiB"), 2 * kMessage + 31 * 20e-6 + 5e-6, 1e-8);
-  EXPECT_NEAR(with_rests_from("66 KiB"), 2 * kMessage + 5e-6, 1e-8);
+  EXPECT_NEAR(with_rests_from("132 KiB"), 2 * kMessage + 5e-6, 1e-8);
+}
+
+// A message of 64 KiB is in the middle between one of 85.4 KiB, which rests, and half of that.
+TEST(Rest, GrowsToWhereMessagesAreLong) {
+  EXPECT_NEAR(with_rests_from("87468 B"), 2 * kMessage + 31 * 10e-6 + 5e-6, 1e-7);
 }
 
 // Pieces of 64 KiB are a quarter of what rests whole, so they rest for half of the time.
@@ -108,7 +113,7 @@ TEST(Rest, GrowsWithTheRootOfTheBytes) {
 TEST(Rest, OverlapsTheOtherConnectionsMessage) {
   const double piece = 2 * kMessage / 32;
   EXPECT_NEAR(with_rests_from("32 KiB", 2), 2 * kMessage + 31 * (20e-6 - piece / 2) + 5e-6, 1e-8);
-  EXPECT_NEAR(with_rests_from("64 KiB", 2), 2 * kMessage + 5e-6, 1e-8);
+  EXPECT_NEAR(with_rests_from("132 KiB", 2), 2 * kMessage + 5e-6, 1e-8);
 }
 
 // Each port sends to two: a piece takes 10.5 us beside the other's, longer than 5.2 alone and 4 of
