@@ -60,6 +60,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("half_saturated", c.half_saturated, "");
   f.required("megatron", c.megatron, "");
   f.required("memory_within", c.memory_within, "", Limits::between(1, 2));
+  f.required("memory_outside", c.memory_outside, "");
   f.sources("sources");
 }
 

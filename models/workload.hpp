@@ -212,6 +212,7 @@ struct TrainingConstants {
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;
   double memory_within = 1;  ///< a factor that measured peaks of memory are within of ours
+  Bytes memory_outside;      ///< of a GPU, beside what PyTorch allocates: CUDA's and NCCL's own
 };
 /// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();

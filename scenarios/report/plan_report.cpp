@@ -148,7 +148,7 @@ std::string plan_answer(const Json& report, const std::vector<AxisColumn>& axes,
   const auto line = [&](const std::string& word, const Json& p) {
     const std::string doubt =
         p.value("memory_uncertain", false)
-            ? fmt::format("; it needs some {} of {} a GPU, and may not fit",
+            ? fmt::format("; it needs some {} of {} a GPU besides CUDA and NCCL, and may not fit",
                           to_text(Bytes{number_or(p, "peak_memory_bytes", 0)}),
                           to_text(Bytes{number_or(p, "gpu_memory_bytes", 0)}))
             : "";
@@ -207,6 +207,9 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
   };
   const bool any_missed = std::any_of(points.begin(), points.end(),
                                       [](const Json& p) { return !p.at("missed").empty(); });
+  const bool may_not_fit = std::any_of(points.begin(), points.end(), [&](const Json& p) {
+    return p.value("memory_uncertain", false) && !hidden_row(report, p, view);
+  });
   Table table;
   for (const AxisColumn& axis : axes)
     table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
@@ -217,6 +220,7 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
                                       {fmt::format("time, {}", unit), 0},
                                       {kIntervalHeading, 3},
                                       {"USD", 0},
+                                      {"memory", may_not_fit ? 4 : 13},
                                       {"misses", any_missed ? 3 : 12},
                                       {"role", 5}})
     table.column(heading, rank);
@@ -239,6 +243,7 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
                                     in_unit(p.at("time_high_s")),
                                     notes.mark(p.at("interval_widened_because"))));
     row.push_back(p.at("usd").is_null() ? "-" : usd_words(p.at("usd").get<double>()));
+    row.push_back(memory_cell(p));
     const auto missed = p.at("missed").get<std::vector<std::string>>();
     row.push_back(missed.empty() ? "-" : fmt::format("{}", fmt::join(missed, ", ")));
     row.push_back(role_of(report, p));

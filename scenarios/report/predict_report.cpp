@@ -10,6 +10,7 @@
 #include "input/counted.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
+#include "scenarios/report/predict_falls.hpp"
 #include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -291,6 +292,7 @@ std::string predict_notes(const Json& points, const View& view) {
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
+  text += predict_falls_lines(points, view);
   text += collectives_line(points, view) + unequal_nodes_line(points, view);
   text += best_without_nccl_line(points, view) + doubtful_rates_line(points, view) +
           estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);

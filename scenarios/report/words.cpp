@@ -286,8 +286,9 @@ std::string memory_line(const Json& points, const View& view) {
         percent(kTight));
   if (uncertain)
     text += fmt::format(
-        "; what is above all of it by less than the {} that estimates are off by "
-        "just fits, or just does not",
+        "; what is above all of it, with some {} for CUDA and NCCL, by less than the {} that "
+        "estimates are off by just fits, or just does not",
+        to_text(training_constants().memory_outside),
         percent(training_constants().memory_within - 1));
   if (unknown) text += "; where activations are unknown, it is not checked whether they fit";
   return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);

@@ -51,6 +51,7 @@ std::string memory_shortage(const Prediction& p) {
   std::string besides;
   if (m.gathered.value > 0) besides += ", gathered units " + to_text(m.gathered);
   if (m.working.value > 0) besides += ", the loss " + to_text(m.working);
+  besides += ", CUDA and NCCL some " + to_text(training_constants().memory_outside);
   return fmt::format(
       "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
       "least {}{}, a GPU has {} ({})",

@@ -91,7 +91,7 @@ Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::si
   one.missed = misses(goal, one.time, one.cost);
   const auto slow_cost = p.priced ? std::optional(p.price * one.interval.high) : std::nullopt;
   one.reached_slow = p.interval.known && misses(goal, one.interval.high, slow_cost).empty();
-  one.robust = one.reached_slow && p.compute_measured;
+  one.robust = one.reached_slow && p.compute_measured && !p.may_not_fit();
   return one;
 }
 
@@ -158,7 +158,9 @@ std::optional<std::size_t> robust_by_estimate(const TrainingPlan& plan, const Go
   };
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
     if (points[plan.all[i].at].compute_measured) return std::nullopt;
-    if (plan.all[i].reached_slow && (!best || slow_cost(i) < slow_cost(*best))) best = i;
+    if (plan.all[i].reached_slow && !points[plan.all[i].at].may_not_fit() &&
+        (!best || slow_cost(i) < slow_cost(*best)))
+      best = i;
   }
   return best;
 }

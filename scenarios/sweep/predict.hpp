@@ -111,11 +111,12 @@ struct Prediction {
   double rate() const { return throughput; }
   /// Whether the GPU's memory is enough, or may be: more by no more than the estimate is off.
   bool fits() const {
-    return gpu_memory.value <= 0 ||
-           memory.peak() <= gpu_memory * training_constants().memory_within;
+    return gpu_memory.value <= 0 || needed() <= gpu_memory * training_constants().memory_within;
   }
   /// Whether it may as well be too little.
-  bool may_not_fit() const { return gpu_memory.value > 0 && fits() && memory.peak() > gpu_memory; }
+  bool may_not_fit() const { return gpu_memory.value > 0 && fits() && needed() > gpu_memory; }
+  /// Of the GPU's memory, with what CUDA and NCCL take for themselves.
+  Bytes needed() const { return memory.peak() + training_constants().memory_outside; }
   /// Of parameters on the wire.
   Type parameter_type() const { return element_type(precision); }
 };

@@ -29,7 +29,7 @@ TEST(FirstGuesses, OtherProgramsKeysNameOurs) {
   for (const auto& [key, ours] :
        {std::pair("dtype: bf16", "did you mean 'precision'"),
         {"micro_batch: 2", "did you mean 'batch_per_gpu'"},
-        {"batch: 2", "did you mean 'batch_per_gpu', or workload.measured.batch?"},
+        {"batch: 2", "did you mean 'batch_per_gpu', or workload.measured[].batch?"},
         {"activation_checkpointing: yes", "did you mean 'recompute'"},
         {"optimizer: adamw", "did you mean 'state'"},
         {"lora: yes", "did you mean 'trainable'"}}) {

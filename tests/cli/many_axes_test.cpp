@@ -194,5 +194,25 @@ goal: { samples: 1 million }
   }
 }
 
+// NCCL's own choice may cost more than the nodes bring, which a reader would take for a mistake.
+TEST(ManyNodes, AreToldWhereTheyTrainLess) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("g6e.yaml", R"(
+workload: { model: gpt2-1.5b, precision: bf16, batch_per_gpu: 1, recompute: full }
+cluster: { instance: g6e.48xlarge, nodes: [4, 5] }
+)");
+  EXPECT_SAYS_NOT(foreduce_says("predict " + file.string()).out, "More nodes");
+  const auto report = folder.path() / "report.json";
+  foreduce_says("predict " + file.string() + " -o " + report.string());
+  nlohmann::json j = nlohmann::json::parse(read_text(report));
+  j["points"][1]["throughput_samples_per_s"] = 20.0;
+  j["points"][1]["chosen"] = "double-tree Simple";
+  const auto shown = folder.write("slower.json", j.dump());
+  const Result r = foreduce_says("show " + shown.string());
+  EXPECT_SAYS(r.out,
+              "More nodes train less: 34.1 samples/s on 4, 20.0 samples/s on 5 (ring Simple;");
+  EXPECT_SAYS(r.out, "foreduce tune says");
+}
+
 }  // namespace
 }  // namespace foreduce

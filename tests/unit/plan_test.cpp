@@ -159,6 +159,21 @@ TEST(Plan, CallsRobustByMeasuredComputeOnly) {
   EXPECT_FALSE(plan.most_robust);
 }
 
+// What needs all of a GPU may run out of memory, for CUDA and NCCL take some of it.
+TEST(Plan, CallsRobustOnlyWhatSurelyFits) {
+  auto points = three();
+  const auto robust = [&] { return plan_for(plan_scenario(100 * kHour, {}), points).most_robust; };
+  const auto first = robust();
+  ASSERT_TRUE(first);
+  for (Prediction& p : points) {
+    p.gpu_memory = Bytes{40e9};
+    p.memory.activations = Bytes{39.5e9};
+  }
+  EXPECT_FALSE(robust());
+  for (Prediction& p : points) p.memory.activations = Bytes{38.5e9};
+  EXPECT_EQ(robust(), first);
+}
+
 TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
   auto points = three();
   points[0].error = points[1].error = "too small";
@@ -189,7 +204,8 @@ TEST(Plan, NeverNamesABatchThatCannotFit) {
   points[0].memory.activations = Bytes{1e12};
   const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
   EXPECT_EQ(plan.all.size(), points.size() - 1);
-  EXPECT_SAYS(memory_shortage(points[0]), "activations at least 931.3 GiB, a GPU has 167.6 GiB");
+  EXPECT_SAYS(memory_shortage(points[0]),
+              "activations at least 931.3 GiB, CUDA and NCCL some 1 GiB, a GPU has 167.6 GiB");
   EXPECT_SAYS(memory_shortage(points[0]), "recompute: yes");
 }
 
