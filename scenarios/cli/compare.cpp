@@ -21,6 +21,7 @@ void add_compare(CLI::App& app, Action& action) {
   const auto a = std::make_shared<CompareArguments>();
   a->messages.add_to(*command);
   a->output.add_to(*command, Forms::with_nccl_tests);
+  a->output.add_explain_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   command->add_flag(

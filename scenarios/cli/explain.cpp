@@ -28,6 +28,7 @@ void add_explain(CLI::App& app, Action& action) {
   command->add_flag("--no-changes", a->no_changes,
                     "Do not estimate what would help; the rest is ready much sooner.");
   a->output.add_to(*command, Forms::without_csv);
+  a->output.add_explain_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce explain scenarios/bert-large-p3dn.yaml --point 3",

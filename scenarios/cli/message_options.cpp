@@ -93,10 +93,10 @@ void add_algorithm_option(CLI::App& command, MessageOptions& a) {
       "--algorithm", a.algorithms,
       a.points() == MessagePoints::one
           ? "Which algorithm. nccl is what NCCL would choose, smddp what SageMaker's library does, "
-            "best the fastest of nccl and ours, but forest. Default: nccl."
+            "best the fastest of nccl and of ours without forest. Default: nccl."
           : "Which algorithms, with commas. nccl is what NCCL would choose, smddp what SageMaker's "
             "library does, best the fastest of nccl and ours (forest only if it is named, too). "
-            "Default: nccl and all of ours.");
+            "Default: nccl, and of ours what can run here and does not take long to simulate.");
   option->delimiter(',');
 }
 

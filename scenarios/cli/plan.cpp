@@ -58,6 +58,7 @@ void add_plan(CLI::App& app, Action& action) {
   add_set_option(*command, a->set);
   command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");
   a->output.add_to(*command);
+  a->output.add_explain_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml",

@@ -108,6 +108,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->required();
   add_set_option(*command, a->set);
   a->output.add_to(*command);
+  a->output.add_explain_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   a->sweep.add_to(*command, TraceOf::steps);

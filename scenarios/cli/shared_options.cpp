@@ -281,6 +281,9 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
         return ending_refused(file, others.empty() ? report_endings(forms) : others);
       });
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
+}
+
+void OutputOptions::add_explain_to(CLI::App& command) {
   command.add_flag("--explain", explain_,
                    "Add definitions, sources and long reasons below the table.");
 }

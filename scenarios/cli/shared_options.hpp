@@ -69,6 +69,8 @@ class OutputOptions {
   void take_endings(std::function<std::vector<std::string>()> endings) {
     endings_ = std::move(endings);
   }
+  /// --explain, of commands whose answers have definitions, sources or long reasons.
+  void add_explain_to(CLI::App& command);
   /// --html, of commands whose answer others are to see.
   void add_html_to(CLI::App& command);
   /// The format that was asked for; otherwise the one that the ending of -o names; otherwise the

@@ -18,6 +18,7 @@ void add_show_and_merge(CLI::App& app, Action& action) {
   const auto shown = std::make_shared<Arguments>();
   show->add_option("report", shown->files, "JSON report of any command.")->required()->expected(1);
   shown->output.add_to(*show, Forms::with_nccl_tests);
+  shown->output.add_explain_to(*show);
   add_examples(*show, {"foreduce show sweep.json", "foreduce show sweep.json --format markdown"});
   show->callback([shown, &action] {
     action = [shown] {

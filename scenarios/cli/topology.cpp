@@ -88,6 +88,7 @@ void add_topology(CLI::App& app, Action& action) {
   command->add_option("instance", a->instance,
                       "A machine of foreduce list instances, or ./file.yaml.");
   a->output.add_to(*command);
+  a->output.add_explain_to(*command);
   a->output.take_endings([command]() -> std::vector<std::string> {
     if (command->count("--dot") > 0) return {".dot", ".gv"};
     if (command->count("--simgrid") + command->count("--nccl") > 0) return {".xml"};

@@ -119,6 +119,7 @@ void add_validate(CLI::App& app, Action& action) {
       ->excludes(detection);
   command->add_flag("--points", a->points, "Show one row a point.")->needs(reference);
   a->output.add_to(*command);
+  a->output.add_explain_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command,

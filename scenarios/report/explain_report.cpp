@@ -55,7 +55,7 @@ ChangeWords words_of(ChangeKind kind) {
   static constexpr std::array<ChangeWords, 14> kAll = {
       {{"nic_bandwidth", "NICs twice as fast"},
        {"network_latency", "half the latency between nodes"},
-       {"message_cost", "messages that cost NICs and hosts half"},
+       {"message_cost", "half the overhead of each message"},
        {"nvlink_bandwidth", "NVLink twice as fast"},
        {"nvlink_latency", "half the latency of NVLink"},
        {"pcie_bandwidth", "PCIe twice as fast"},

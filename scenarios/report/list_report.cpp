@@ -100,9 +100,10 @@ Json workloads_list() {
 int rank_of(const std::string& heading) {
   return heading == "note"          ? 9
          : heading == "library"     ? 7
-         : heading == "network"     ? 6
-         : heading == "fp16 TFLOPS" ? 5
-         : heading == "USD/GPU/h"   ? 4
+         : heading == "USD/h"       ? 6  // the GPU's tells machines of different sizes apart
+         : heading == "network"     ? 5
+         : heading == "fp16 TFLOPS" ? 4
+         : heading == "USD/GPU/h"   ? 3
          : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" ||
                  heading == "tensors" || heading == "title"
              ? 8

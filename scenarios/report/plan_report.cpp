@@ -222,7 +222,7 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
                                       {"USD", 0},
                                       {"memory", may_not_fit ? 4 : 13},
                                       {"misses", any_missed ? 3 : 12},
-                                      {"role", 5}})
+                                      {"role", 1}})
     table.column(heading, rank);
   for (const Json& p : points)
     if (!hidden_row(report, p, view)) notes.note(p.at("interval_widened_because"));

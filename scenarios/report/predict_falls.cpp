@@ -45,7 +45,7 @@ std::string fall_by_nodes(const Json& points, const Json& few, const Json& many,
   const char* const key = trains_less ? "throughput_samples_per_s" : "step_time_s";
   const auto amount = [&](const Json& p) {
     const double value = number_or(p, key, 0);
-    return trains_less ? fmt::format("{:.1f} samples/s", value) : milliseconds(value);
+    return trains_less ? samples_words(value) + " samples/s" : milliseconds(value);
   };
   const std::string was = text_or(few, "chosen"), is = text_or(many, "chosen"),
                     instance = varies(points, "instance") ? " " + text_or(few, "instance") : "",
@@ -73,7 +73,7 @@ std::string predict_falls_lines(const Json& points, const View& view) {
       const bool trains_less = falls("throughput_samples_per_s");
       if (!trains_less && (at->first == 1 || !falls("step_time_s"))) continue;
       (trains_less ? less : sooner).push_back(fall_by_nodes(points, few, many, trains_less));
-      by_nccl = by_nccl || (text_or(few, "algorithm") == "nccl" &&
+      by_nccl = by_nccl || (at->first > 1 && text_or(few, "algorithm") == "nccl" &&
                             text_or(few, "chosen") != text_or(many, "chosen"));
     }
   std::string text;

@@ -103,6 +103,8 @@ Table predict_table(const Json& report, Footnotes& notes) {
   const std::vector<AxisColumn> axes = axis_columns(points);
   const bool any_too_large =
       std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits_memory(*p); });
+  const bool priced = std::any_of(some.begin(), some.end(),
+                                  [](const Json* p) { return !p->at("usd_per_hour").is_null(); });
   Table table;
   table.column("point", 18);  // as --point takes it
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
@@ -126,7 +128,7 @@ Table predict_table(const Json& report, Footnotes& notes) {
         {"efficiency", 3},
         {"vs 1 node", 11},
         {"$/h", 12},
-        {"$/M samples", 4},
+        {"$/M samples", priced ? 4 : 12},
         {"$/B tokens", 16},
         {"memory", any_too_large    ? 0  // a step that cannot run looks like one that can
                    : memory_matters ? 4

@@ -152,9 +152,24 @@ std::string Table::line(const std::vector<std::size_t>& columns,
   return without_trailing_spaces(out);
 }
 
+std::optional<Table> Table::narrowed(const std::vector<std::size_t>& columns,
+                                     const View& view) const {
+  constexpr std::size_t kLeast = 20;
+  const std::size_t total = total_width(columns), width = static_cast<std::size_t>(view.width);
+  if (view.wide || total <= width) return std::nullopt;
+  const std::size_t first = columns.front(), more = total - width;
+  if (columns.size() < 2 || columns_[first].width < more + kLeast) return std::nullopt;
+  Table narrow = *this;
+  narrow.columns_[first].width -= more;
+  for (Row& row : narrow.rows_)
+    row.cells[first] = shortened(row.cells[first], narrow.columns_[first].width);
+  return narrow;
+}
+
 std::string Table::text(const View& view) const {
   const std::vector<std::size_t> columns = shown(view);
   if (view.format == Format::markdown) return markdown(columns);
+  if (const auto narrow = narrowed(columns, view)) return narrow->text(view);
   std::vector<std::string> headings;
   std::vector<bool> right;
   for (const std::size_t c : columns) {

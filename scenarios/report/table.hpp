@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Table {
   void add(Row row);
   std::vector<std::size_t> shown(const View& view) const;
   std::size_t total_width(const std::vector<std::size_t>& columns) const;
+  /// The table with its first column cut, where the columns that must be shown are too wide.
+  std::optional<Table> narrowed(const std::vector<std::size_t>& columns, const View& view) const;
   std::string line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
                    const std::vector<bool>& right) const;
   std::string wrapped_line(const std::vector<std::size_t>& columns,

@@ -97,7 +97,7 @@ enum class Inside : std::uint8_t { shown, unknown };
 void add_error_columns(Table& table, const std::string& range, Inside inside) {
   table.column("n " + range, 2);
   table.column("median " + range, 5);
-  table.column("error " + range, 1);
+  table.column("error " + range);
   table.column("worst " + range, 6);
   table.column("bias " + range, 7);
   if (inside == Inside::shown) table.column("inside " + range, 3);

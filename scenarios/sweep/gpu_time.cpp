@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/gpu_arithmetic.hpp"
 #include "models/megatron.hpp"
 
 namespace foreduce {
@@ -94,7 +95,11 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
   } else {
     const bool horovod = scenario.allreduce.bucketing == Bucketing::horovod;
     time = compute_time(batch, horovod ? "" : "pytorch");
-    time.forward_backward = time.forward_backward * (longer / (1 + again * (time.recomputing - 1)));
+    const double more = again * (time.recomputing - 1);  // of the share of the peak
+    time.forward_backward = time.forward_backward * (longer / (1 + more));
+    if (more > 0)
+      time.source = with_remark(
+          time.source, fmt::format(" ({:.0f} % more of it with recomputation)", 100 * more));
     time.least = time.least * arithmetic;
     time.forward_backward = std::max(time.forward_backward, time.least);
   }

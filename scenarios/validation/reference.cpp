@@ -37,7 +37,7 @@ void add_to_groups(ReferenceValidation& v) {
   for (const EvaluatedPoint& e : v.points)
     add_to(v.groups, e, {e.point.fit ? &v.fitted : &v.test_set, &v.all});
   ReferenceGroup others{
-      "all-gathers and all-to-alls, of which two sources told a number each", "", {}, {}};
+      "all-gathers and all-to-alls, of which two sources determined a number each", "", {}, {}};
   for (const EvaluatedPoint& e : v.collectives) add_to(v.of_collectives, e, {&others});
   v.of_collectives.push_back(others);
 }

@@ -158,7 +158,7 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
   std::map<std::string, std::vector<const TrainingPoint*>> groups;
   std::vector<const TrainingPoint*> beyond, others;
   for (const TrainingPoint& p : points) {
-    groups[p.source + (p.gave_flow    ? ", gave the flows"
+    groups[p.source + (p.gave_flow    ? ", flows fitted"
                        : p.nodes == 1 ? ", one node"
                                       : ", more nodes")]
         .push_back(&p);

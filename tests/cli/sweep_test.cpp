@@ -168,7 +168,7 @@ TEST_F(Sweeps, KilledSimulationIsOneRow) {
   const auto file = folder.write("large.yaml", R"(
 name: large
 cluster: { instance: p3dn.24xlarge, nodes: [1, 2, 1001] }
-allreduce: { algorithm: double-tree, segments: 64 }
+allreduce: { algorithm: double-tree, segments: 512 }
 messages: { sizes: 64 MiB }
 )");
   const Result r = shell("ulimit -t 1; " FOREDUCE_PROGRAM " compare " + file.string() +
