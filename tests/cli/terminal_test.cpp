@@ -22,8 +22,8 @@ TEST(Progress, IsShownByTestAlgorithm) {
 
 TEST(Progress, IsShownByRun) {
   const std::string shown =
-      says_on_terminal("run --ranks 2 --sizes 4MiB --iterations 1500 --algorithm ring");
-  EXPECT_TRUE(std::regex_search(shown, std::regex(R"(\[#*\.*\] \d+/3010 iterations)"))) << shown;
+      says_on_terminal("run --ranks 2 --sizes 4MiB --iterations 6000 --algorithm ring");
+  EXPECT_TRUE(std::regex_search(shown, std::regex(R"(\[#*\.*\] \d+/12010 iterations)"))) << shown;
   EXPECT_SAYS(shown, "Avg bus bandwidth");
 }
 
