@@ -1,6 +1,7 @@
 #include "sim/child_process.hpp"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,7 +19,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -81,12 +81,13 @@ bool tell(const Child& child, std::size_t task) {
 
 /// The most memory that this process has had since the last call.
 std::uint64_t peak_memory() {
-  std::uint64_t kilobytes = 0;
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) kilobytes = std::strtoull(line.c_str() + 6, nullptr, 10);
-  std::ofstream("/proc/self/clear_refs") << "5";
-  return kilobytes * 1024;
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  if (const int refs = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC); refs >= 0) {
+    [[maybe_unused]] const auto written = ::write(refs, "5", 1);  // else the most is of all tasks
+    ::close(refs);
+  }
+  return static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
 }
 
 /// What a child does. It never returns.

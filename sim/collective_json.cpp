@@ -1,5 +1,10 @@
 #include "sim/collective_json.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "sim/child_process.hpp"
 #include "sim/simulator.hpp"
 
@@ -7,16 +12,84 @@ namespace foreduce {
 
 using nlohmann::json;
 
+namespace {
+
+/// Numbers as they lie in memory. Answers go to the parent and into this machine's cache alone, and
+/// most of what writing and reading them took was a value for each number.
+template <class Number>
+json packed(const std::vector<Number>& numbers) {
+  std::vector<std::uint8_t> bytes(numbers.size() * sizeof(Number));
+  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  return json::binary(std::move(bytes));
+}
+/// Throws what a value of another type throws.
+template <class Number>
+std::vector<Number> unpacked(const json& j) {
+  const auto& bytes = j.get_binary();
+  std::vector<Number> numbers(bytes.size() / sizeof(Number));
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(Number));
+  return numbers;
+}
+
+constexpr std::size_t kNumbersOfLoad = 4;
+
+/// The links' names, a line each, and what is known of each.
+json packed_loads(const std::vector<LinkLoad>& loads) {
+  std::string names;
+  std::vector<double> numbers;
+  numbers.reserve(loads.size() * kNumbersOfLoad);
+  for (const LinkLoad& l : loads) {
+    names += l.link + "\n";
+    numbers.insert(numbers.end(), {static_cast<double>(static_cast<int>(l.kind)), l.bandwidth.value,
+                                   l.bytes, l.utilisation});
+  }
+  return {{"links", std::move(names)}, {"numbers", packed(numbers)}};
+}
+std::vector<LinkLoad> unpacked_loads(const json& j) {
+  const auto& names = j.at("links").get_ref<const std::string&>();
+  const auto numbers = unpacked<double>(j.at("numbers"));
+  std::vector<LinkLoad> loads;
+  loads.reserve(numbers.size() / kNumbersOfLoad);
+  std::size_t name = 0;
+  for (std::size_t i = 0; i + kNumbersOfLoad <= numbers.size(); i += kNumbersOfLoad) {
+    const std::size_t end = std::min(names.find('\n', name), names.size());
+    loads.push_back({names.substr(name, end - name), static_cast<LinkKind>(numbers[i]),
+                     BytesPerSecond{numbers[i + 1]}, numbers[i + 2], numbers[i + 3]});
+    name = std::min(end + 1, names.size());
+  }
+  return loads;
+}
+
+/// Messages and elements that each rank sent.
+json packed_traffic(const std::vector<Traffic>& traffic) {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(2 * traffic.size());
+  for (const Traffic& t : traffic)
+    numbers.insert(numbers.end(), {t.messages_sent, t.elements_sent});
+  return packed(numbers);
+}
+std::vector<Traffic> unpacked_traffic(const json& j) {
+  const auto numbers = unpacked<std::uint64_t>(j);
+  std::vector<Traffic> traffic;
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2)
+    traffic.push_back({numbers[i], numbers[i + 1]});
+  return traffic;
+}
+
+}  // namespace
+
 json to_json(const CollectiveResult& r) {
-  json j = {
-      {"time", r.time.value},           {"first", r.first.value},   {"second", r.second.value},
-      {"messages", r.messages},         {"symmetric", r.symmetric}, {"bottleneck", r.bottleneck},
-      {"wall", r.wall_seconds},         {"loads", json::array()},   {"traffic", json::array()},
-      {"utilisations", r.utilisations}, {"timeline", json::array()}};
-  for (const auto& l : r.loads)
-    j["loads"].push_back(
-        {l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
-  for (const auto& t : r.traffic) j["traffic"].push_back({t.messages_sent, t.elements_sent});
+  json j = {{"time", r.time.value},
+            {"first", r.first.value},
+            {"second", r.second.value},
+            {"messages", r.messages},
+            {"symmetric", r.symmetric},
+            {"bottleneck", r.bottleneck},
+            {"wall", r.wall_seconds},
+            {"loads", packed_loads(r.loads)},
+            {"traffic", packed_traffic(r.traffic)},
+            {"utilisations", packed(r.utilisations)},
+            {"timeline", json::array()}};
   for (const auto& s : r.timeline)
     j["timeline"].push_back(
         {s.rank, static_cast<int>(s.verb), s.peer, s.tag, s.bytes, s.posted, s.ended});
@@ -44,13 +117,9 @@ CollectiveResult collective_from_json(const json& j) {
   r.symmetric = j.at("symmetric").get<bool>();
   r.bottleneck = j.at("bottleneck").get<std::string>();
   r.wall_seconds = j.at("wall").get<double>();
-  for (const auto& l : j.at("loads"))
-    r.loads.push_back({l.at(0).get<std::string>(), static_cast<LinkKind>(l.at(1).get<int>()),
-                       BytesPerSecond{l.at(2).get<double>()}, l.at(3).get<double>(),
-                       l.at(4).get<double>()});
-  r.utilisations = j.at("utilisations").get<std::vector<double>>();
-  for (const auto& t : j.at("traffic"))
-    r.traffic.push_back({t.at(0).get<std::uint64_t>(), t.at(1).get<std::uint64_t>()});
+  r.loads = unpacked_loads(j.at("loads"));
+  r.utilisations = unpacked<double>(j.at("utilisations"));
+  r.traffic = unpacked_traffic(j.at("traffic"));
   for (const auto& s : j.at("timeline"))
     r.timeline.push_back({s.at(0).get<int>(), static_cast<Verb>(s.at(1).get<int>()),
                           s.at(2).get<int>(), s.at(3).get<std::uint64_t>(),
