@@ -139,6 +139,11 @@ Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string
     return m.nvlink ? m.nvlink->bandwidth * m.nvlink->links : BytesPerSecond{0};
   };
   const auto apart = [](BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / b)); };
+  // Of one GPU nothing tells whether its kind has NVLink: its memory tells kinds apart.
+  const bool one = !machine.nvlink && machine.gpus() == 1;
+  const auto memory_apart = [&](const Machine& theirs) {
+    return apart(theirs.gpu->memory_bandwidth, machine.gpu->memory_bandwidth);
+  };
   double least = INFINITY;
   for (const std::string& name : names_) {
     Profile profile = load(name);
@@ -147,9 +152,16 @@ Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string
     double off = machine.nvlink ? INFINITY : 0;
     if (!profile.instances.empty()) {  // GPUs without NVLink share a profile that names none
       const Machine theirs = Catalogue().load(profile.instances.front());
-      off = machine.nvlink ? apart(nvlink_of(theirs), nvlink_of(machine)) +
-                                 apart(theirs.gpu->memory_bandwidth, machine.gpu->memory_bandwidth)
+      off = machine.nvlink ? apart(nvlink_of(theirs), nvlink_of(machine)) + memory_apart(theirs)
+            : one          ? memory_apart(theirs)
                            : INFINITY;
+    } else if (one) {
+      off = INFINITY;
+      const Catalogue catalogue;
+      for (const std::string& instance : catalogue.names())
+        if (const Machine theirs = catalogue.load(instance);
+            theirs.gpu && holds(profile.nearest_for, family_of(*theirs.gpu)))
+          off = std::min(off, memory_apart(theirs));
     }
     if (off >= least) continue;
     least = off;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,13 @@ json packed(const std::vector<Number>& numbers) {
   if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
   return json::binary(std::move(bytes));
 }
-/// Throws what a value of another type throws.
+[[noreturn]] void fail_cut() { throw std::runtime_error("an answer is cut"); }
+
+/// Throws where the value is of another type, or cut.
 template <class Number>
 std::vector<Number> unpacked(const json& j) {
   const auto& bytes = j.get_binary();
+  if (bytes.size() % sizeof(Number) != 0) fail_cut();
   std::vector<Number> numbers(bytes.size() / sizeof(Number));
   if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(Number));
   return numbers;
@@ -48,14 +52,16 @@ json packed_loads(const std::vector<LinkLoad>& loads) {
 std::vector<LinkLoad> unpacked_loads(const json& j) {
   const auto& names = j.at("links").get_ref<const std::string&>();
   const auto numbers = unpacked<double>(j.at("numbers"));
+  const auto lines = static_cast<std::size_t>(std::count(names.begin(), names.end(), '\n'));
+  if (numbers.size() != kNumbersOfLoad * lines) fail_cut();
   std::vector<LinkLoad> loads;
   loads.reserve(numbers.size() / kNumbersOfLoad);
   std::size_t name = 0;
-  for (std::size_t i = 0; i + kNumbersOfLoad <= numbers.size(); i += kNumbersOfLoad) {
-    const std::size_t end = std::min(names.find('\n', name), names.size());
+  for (std::size_t i = 0; i < numbers.size(); i += kNumbersOfLoad) {
+    const std::size_t end = names.find('\n', name);
     loads.push_back({names.substr(name, end - name), static_cast<LinkKind>(numbers[i]),
                      BytesPerSecond{numbers[i + 1]}, numbers[i + 2], numbers[i + 3]});
-    name = std::min(end + 1, names.size());
+    name = end + 1;
   }
   return loads;
 }
@@ -70,8 +76,9 @@ json packed_traffic(const std::vector<Traffic>& traffic) {
 }
 std::vector<Traffic> unpacked_traffic(const json& j) {
   const auto numbers = unpacked<std::uint64_t>(j);
+  if (numbers.size() % 2 != 0) fail_cut();
   std::vector<Traffic> traffic;
-  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2)
+  for (std::size_t i = 0; i < numbers.size(); i += 2)
     traffic.push_back({numbers[i], numbers[i + 1]});
   return traffic;
 }

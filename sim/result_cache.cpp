@@ -99,7 +99,7 @@ std::optional<CachedAnswer> ResultCache::find(const std::string& question) const
     if (j.at("question") != sha1(question + "|whole")) return std::nullopt;
     return CachedAnswer{collective_from_json(j.at("result")), j.at("extrapolated").get<bool>(),
                         j.at("error").get<double>()};
-  } catch (const json::exception&) {  // damaged: as if it were not there
+  } catch (const std::exception&) {  // damaged: as if it were not there
     return std::nullopt;
   }
 }

@@ -140,6 +140,9 @@ TEST(Fabric, AnUnknownGpuHasTheProfileOfTheNearest) {
   EXPECT_EQ(name_with("p3dn.24xlarge", "P100", 0.5), "nccl-v100");
   EXPECT_EQ(name_with("g6e.12xlarge", "RTX-PRO-6000", 1), "nccl-pcie+efa-host");
   EXPECT_EQ(profiles.nearest_to(*flat_machine()).name, "ideal");  // the textbook's
+  // One GPU has no NVLink to tell its kind by, but memory as fast as an H200's.
+  const Machine one = machine_named("gh200-4-ndr200").with_gpus(1);
+  EXPECT_EQ(profiles.nearest_to(one).name, "nccl-h100+rdma");
 }
 
 }  // namespace

@@ -133,15 +133,16 @@ TEST(ResultCache, TakesADamagedFileForNone) {
 }
 
 // What lies behind an array's end was read.
-TEST(ResultCache, TakesAFileWithShortRowsForNone) {
+TEST(ResultCache, TakesAFileWithCutNumbersForNone) {
   const TemporaryFolder folder;
   const Answered whole = ask(folder.path(), {});
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     if (!entry.is_regular_file()) continue;
     std::ifstream in(entry.path(), std::ios::binary);
     nlohmann::json answer = nlohmann::json::from_cbor(in);
-    ASSERT_FALSE(answer.at("result").at("loads").empty());
-    answer["result"]["loads"][0] = {"node0/gpu0>nvswitch"};
+    auto& numbers = answer.at("result").at("loads").at("numbers").get_binary();
+    ASSERT_GT(numbers.size(), sizeof(double));
+    numbers.resize(numbers.size() - sizeof(double));
     const auto bytes = nlohmann::json::to_cbor(answer);
     std::ofstream(entry.path(), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()),
