@@ -44,9 +44,17 @@ void FieldReader::finish() {
                   fmt::format("its keys: {}", fmt::join(known_, ", ")));
     return;
   }
-  for (const auto& entry : node_.entries)
-    if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
+  for (const auto& entry : node_.entries) {
+    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    const bool rest = entry.value.kind == YamlNode::Kind::nothing && !entry.key.empty() &&
+                      std::isdigit(static_cast<unsigned char>(entry.key.front())) != 0;
+    if (rest)
+      file_.problem(entry.mark, join(entry.key), kNoSuchKey,
+                    "inside { } a comma ends a value: write a list as [1, 2], and a large number "
+                    "in quotes or without commas");
+    else
       file_.problem(entry.mark, join(entry.key), kNoSuchKey, hint_for(entry.key, known_, hints_));
+  }
 }
 
 void FieldReader::sources(const char* key) {
@@ -90,6 +98,25 @@ Mark FieldReader::mark_of(const std::string& key) const {
   return at->mark;
 }
 
+namespace {
+
+/// Of "1-8" and "1,2,4", which people write for a range and a list.
+std::string hint_of_number(const std::string& text) {
+  const auto is_plain = [](const std::string& part) {
+    return !part.empty() && part.find_first_not_of("0123456789 ") == std::string::npos;
+  };
+  if (const auto dash = text.find('-', 1); dash != std::string::npos &&
+                                           is_plain(text.substr(0, dash)) &&
+                                           is_plain(text.substr(dash + 1)))
+    return fmt::format("a range is {}..{}", text.substr(0, dash), text.substr(dash + 1));
+  if (const auto comma = text.find(',');
+      comma != std::string::npos && is_plain(text.substr(0, comma)))
+    return fmt::format("a list is [{}]", text);
+  return "";
+}
+
+}  // namespace
+
 std::string FieldReader::cited(const YamlNode& node, const std::string& path, Sourced kind) {
   if (file_.citations == YamlFile::Citations::none) return node.text;
   const auto at = node.text.rfind(" @");
@@ -110,7 +137,8 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
            : limits.unit ? fmt::format("{:.12g} {}", limit, limits.unit)
                          : fmt::format("{:.12g}", limit);
   };
-  const bool bounded = limits.most < kind.most;
+  const bool bounded = limits.most < kind.most,
+             is_share = !kind.units && !limits.unit && limits.least >= 0 && limits.most == 1;
   const std::string at_most = bounded ? ", at most " + written(limits.most) : "";
   if (value < limits.least || (value == limits.least && !limits.least_allowed))
     file_.problem(
@@ -122,8 +150,9 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                           at_most));
   else if (value > std::min(limits.most, kind.most))
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
-                  bounded ? "at most " + written(limits.most)
-                          : fmt::format("at most {}: check the unit", written(kind.most)));
+                  is_share && value <= 100 ? fmt::format("at most 1; did you mean '{} %'?", text)
+                  : bounded                ? "at most " + written(limits.most)
+                            : fmt::format("at most {}: check the unit", written(kind.most)));
 }
 
 void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path,
@@ -147,7 +176,7 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
     if (limits.unit)
       why = fmt::format("'{}' is not a number of {}, such as 15 or 110 thousand {}", node.text,
                         limits.unit, limits.unit);
-    file_.problem(node.mark, path, why);
+    file_.problem(node.mark, path, why, hint_of_number(text));
     return;
   }
   if (percent) into /= 100;

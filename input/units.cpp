@@ -266,8 +266,11 @@ bool parse_money(const std::string& text, const Unit* table, const char* kind, d
   if (parse_quantity(in_dollars, table, kind, amount, why)) return true;
   if (in_dollars != text) parse_quantity(text, table, kind, amount, why);  // in the user's words
   const std::string after = std::string(table->spelling).substr(3);  // of the first, USD or USD/h
-  why += fmt::format("; or a currency's three letters{}, such as EUR{}",
-                     after.empty() ? "" : " and " + after, after);
+  if (text.find("/GPU") != std::string::npos || text.find("/gpu") != std::string::npos)
+    why = fmt::format("'{}': a price is of a whole instance, which has several GPUs", text);
+  else
+    why += fmt::format("; or a currency's three letters{}, such as EUR{}",
+                       after.empty() ? "" : " and " + after, after);
   return false;
 }
 

@@ -284,11 +284,16 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
         "learn as much; with "
         "workload.global_batch all take the same steps.",
         view, 2);
-  for (const char* key : {"ruled_out", "died"})
-    for (const Json& why : report.at(key))
-      text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out",
-                                  why.get<std::string>()),
-                      view, 2);
+  for (const Json& why : report.at("died"))
+    text += wrapped("no answer: " + why.get<std::string>(), view, 2);
+  constexpr std::size_t kMostRuledOut = 5;  // of many, that read alike, in a table for people
+  const Json& ruled_out = report.at("ruled_out");
+  const std::size_t shown =
+      view.wide || view.explain ? ruled_out.size() : std::min(kMostRuledOut, ruled_out.size());
+  for (std::size_t i = 0; i < shown; ++i)
+    text += wrapped("ruled out: " + ruled_out[i].get<std::string>(), view, 2);
+  if (shown < ruled_out.size())
+    text += fmt::format("ruled out: {} more (--explain says why).\n", ruled_out.size() - shown);
   text += notes.text(view, table);
   text += wrapped(
       "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "

@@ -296,6 +296,11 @@ std::string predict_notes(const Json& points, const View& view) {
   text += collectives_line(points, view) + unequal_nodes_line(points, view);
   text += best_without_nccl_line(points, view) + doubtful_rates_line(points, view) +
           estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
+  if (varies(points, "mfu_counts_scores"))
+    text += wrapped(
+        "MFU counts the causal half of attention's scores with framework megatron and all of them "
+        "else: the two do not compare.",
+        view, 2);
   if (halves && !sharded)
     text += wrapped(
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "

@@ -402,9 +402,11 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
                      "foreduce workload from-config config.json --sequence {:.0f} -o long.yaml",
                      tokens_of(asked))
                : "";
+    const bool plain = asked.find_first_not_of("0123456789") == std::string::npos;
     throw wrong(scenario, "workload.sample",
                 fmt::format("{} has no sample '{}'", workload.name, asked),
-                workload.suggest_sample(asked) + length);
+                (plain ? fmt::format("did you mean '{} tokens'?\n  ", asked) : "") +
+                    workload.suggest_sample(asked) + length);
   }
   return variant->sample;
 }

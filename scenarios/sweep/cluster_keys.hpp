@@ -91,6 +91,10 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("fabric", c.fabric,
              "The network between the nodes. Default: one switch that never blocks.");
   f.verify([&](FieldReader& r) {
+    r.hint({"instance_type", "type", "machine"}, "did you mean 'instance'?");
+    r.hint({"node_count", "num_nodes", "nnodes", "n_nodes", "count"}, "did you mean 'nodes'?");
+    r.hint({"gpus", "num_gpus", "n_gpus", "world_size"},
+           "a cluster has so many nodes of an instance type: two nodes of 8 GPUs are 16");
     r.hint({"spot", "spot_price", "region", "price", "reserved", "savings_plan"},
            "did you mean 'prices'? on-demand prices of one region ship, and prices: [{ instance: "
            "p5.48xlarge, price: 30 USD/h }] takes others");

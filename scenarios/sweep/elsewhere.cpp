@@ -48,6 +48,13 @@ void refuse_other_kinds(YamlFile& file) {
         "several clusters: cluster: { choices: [{ instance: p4d.24xlarge, nodes: 8 }, …] }");
     file.throw_if_problems();
   }
+  if (const YamlNode* cluster = file.root().find("cluster"))
+    if (const YamlNode* prices = cluster->find("prices");
+        prices && prices->kind == YamlNode::Kind::map) {
+      file.problem(prices->mark, "cluster.prices", "expected a list, found a map",
+                   "an entry an instance: prices: [{ instance: p5.48xlarge, price: 30 USD/h }]");
+      file.throw_if_problems();
+    }
   for (const char* of_scenario : {"workload", "messages", "cluster"})
     if (const YamlNode* part = file.root().find(of_scenario);
         part && part->kind != YamlNode::Kind::scalar)  // a workload's file has its name there

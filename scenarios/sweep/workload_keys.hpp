@@ -132,7 +132,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
                    sharding_words(),
                    false,
                    OneOf::Or::nothing,
-                   {{"full_shard", "FSDP's FULL_SHARD is sharding: zero3"},
+                   {{"0", "ZeRO's stage 0 is sharding: none"},
+                    {"1", "ZeRO's stage 1 is sharding: zero1"},
+                    {"2", "ZeRO's stage 2 is sharding: zero2"},
+                    {"3", "ZeRO's stage 3 is sharding: zero3"},
+                    {"full_shard", "FSDP's FULL_SHARD is sharding: zero3"},
                     {"shard_grad_op", "FSDP's SHARD_GRAD_OP is sharding: zero2"},
                     {"no_shard", "FSDP's NO_SHARD is sharding: none"},
                     {"hybrid_shard", "FSDP's HYBRID_SHARD is sharding: zero3 with hybrid: node"},
@@ -213,8 +217,8 @@ inline void hint_other_keys(FieldReader& r) {
   r.hint({"sp", "sequence_parallel_size"}, "did you mean 'sequence_parallel'?");
   r.hint({"gradient_accumulation", "gradient_accumulation_steps", "grad_accum", "micro_batches"},
          "did you mean 'accumulation'?");
-  r.hint({"global_batch_size", "train_batch_size"}, "did you mean 'global_batch'?");
-  r.hint({"batch", "micro_batch", "micro_batch_size", "per_device_train_batch_size",
+  r.hint({"gbs", "global_batch_size", "train_batch_size"}, "did you mean 'global_batch'?");
+  r.hint({"mbs", "batch", "micro_batch", "micro_batch_size", "per_device_train_batch_size",
           "train_micro_batch_size_per_gpu"},
          "did you mean 'batch_per_gpu'?");
   r.hint({"dp", "data_parallel", "data_parallel_size"},
@@ -229,6 +233,14 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'precision'? e.g. precision: bf16");
   r.hint({"activation_checkpointing", "gradient_checkpointing", "ac", "checkpointing"},
          "did you mean 'recompute'? e.g. recompute: full");
+  r.hint({"zero", "zero_stage", "stage", "strategy"},
+         "did you mean 'sharding'? e.g. sharding: zero3");
+  r.hint({"cpu_offload", "offload_optimizer"}, "did you mean 'offload'?");
+  r.hint({"attention", "flash_attention", "use_flash_attention", "attn_implementation"},
+         "attention is in one kernel, as models that ship are trained; a model's own file says "
+         "otherwise (estimate: fused_attention: no)");
+  r.hint({"lr", "learning_rate", "epochs", "steps"},
+         "a step's time does not depend on it; a plan's goal says how much is trained on");
   r.hint({"optimizer", "optim"},
          "did you mean 'state'? Adam keeps 16 B a parameter with weight and gradient, SGD with "
          "momentum 12 B: state: 12 B");

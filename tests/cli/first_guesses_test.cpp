@@ -32,11 +32,40 @@ TEST(FirstGuesses, OtherProgramsKeysNameOurs) {
         {"batch: 2", "did you mean 'batch_per_gpu', or workload.measured[].batch?"},
         {"activation_checkpointing: yes", "did you mean 'recompute'"},
         {"optimizer: adamw", "did you mean 'state'"},
-        {"lora: yes", "did you mean 'trainable'"}}) {
+        {"lora: yes", "did you mean 'trainable'"},
+        {"mbs: 2", "did you mean 'batch_per_gpu'"},
+        {"zero_stage: 3", "did you mean 'sharding'? e.g. sharding: zero3"},
+        {"flash_attention: yes", "attention is in one kernel"},
+        {"batch_per_gpu: 1, 4", "inside { } a comma ends a value: write a list as [1, 2]"},
+        {"batch_per_gpu: 1-8", "a range is 1..8"},
+        {"batch_per_gpu: 1, sample: 2048x", "has no sample '2048x'"},
+        {"batch_per_gpu: 1, sample: 2048", "did you mean '2048 tokens'?"},
+        {"batch_per_gpu: 1, measured: [{ instance: p5.48xlarge, mfu: 45 }]",
+         "did you mean '45 %'?"}}) {
     const Result r = foreduce_says(predict_of(folder, std::string("model: llama2-13b, ") + key));
     EXPECT_EQ(r.status, 2);
     EXPECT_SAYS(r.out, ours);
     EXPECT_SAYS_NOT(r.out, "?;");
+  }
+}
+
+TEST(FirstGuesses, ClustersOfOtherProgramsNameOurs) {
+  const TemporaryFolder folder;
+  for (const auto& [cluster, ours] :
+       {std::pair("instance_type: p5.48xlarge, nodes: 2", "did you mean 'instance'?"),
+        {"instance: p5.48xlarge, num_nodes: 2", "did you mean 'nodes'?"},
+        {"instance: p5.48xlarge, gpus: 16", "two nodes of 8 GPUs are 16"},
+        {"instance: p5.48xlarge, nodes: 2, prices: { p5.48xlarge: 30 USD/h }",
+         "an entry an instance: prices: [{ instance:"},
+        {"instance: p5.48xlarge, nodes: 2, prices: [{ instance: p5.48xlarge, price: 2 USD/GPU/h }]",
+         "a price is of a whole instance, which has several GPUs"}}) {
+    const auto file =
+        folder.write("s.yaml", fmt::format("workload: {{ model: bert-large, batch_per_gpu: 8 }}\n"
+                                           "cluster: {{ {} }}\n",
+                                           cluster));
+    const Result r = foreduce_says("predict " + file.string());
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(words(r.out), ours);
   }
 }
 
@@ -71,6 +100,7 @@ TEST(FirstGuesses, OtherProgramsWordsNameOurs) {
        {std::pair("precision: bfloat16", "did you mean 'bf16'?"),
         {"precision: float16", "did you mean 'fp16'?"},
         {"sharding: full_shard", "FSDP's FULL_SHARD is sharding: zero3"},
+        {"sharding: 3", "ZeRO's stage 3 is sharding: zero3"},
         {"sharding: shard_grad_op", "FSDP's SHARD_GRAD_OP is sharding: zero2"}}) {
     const Result r = foreduce_says(
         predict_of(folder, std::string("model: llama2-7b, batch_per_gpu: 1, ") + key));

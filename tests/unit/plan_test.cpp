@@ -1,4 +1,5 @@
 // Which cluster a plan takes, by hand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -194,6 +195,14 @@ TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
               "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, "
               "a GPU has 14.9 GiB");
   EXPECT_SAYS(render(report, View{}), "No cluster can train this.");
+}
+
+TEST(Plan, NamesFewOfManyThatAreRuledOut) {
+  Json report = report_of(plan_scenario({}, {}), three());
+  for (int i = 1; i <= 8; ++i) report["ruled_out"].push_back(fmt::format("{} x big: too small", i));
+  EXPECT_SAYS(render(report, View{}), "ruled out: 3 more (--explain says why).");
+  EXPECT_SAYS_NOT(render(report, View{}), "8 x big");
+  EXPECT_SAYS(render(report, View{.explain = true}), "ruled out: 8 x big: too small");
 }
 
 // Llama-2 7B with 64 x 4,096 tokens on one B200 was the cheapest.
