@@ -110,7 +110,7 @@ std::string batch_words(const Json& piece, const Json& point) {
 }
 
 /// Pieces that follow one another and are told together: a stream's collectives, one after the
-/// other.
+/// other, or unless all are asked for the units of one kind of computing.
 struct Run {
   const Json *first = nullptr, *last = nullptr;
   double start = 0, end = 0;
@@ -121,19 +121,23 @@ struct Run {
                        : !unit.empty()      ? text_or(*first, "stream") + " of " + unit
                                        : fmt::format("{} of bucket {}", text_or(*first, "stream"),
                                                      first->value("index", 0));
-    const std::string until =
-        unit.empty() ? cell_of(last->value("index", Json())) : text_or(*last, "unit");
-    if (last != first)  // what is of no block has no unit's name
-      text += until.empty() ? " to the rest" : " to " + until;
+    if (last == first) return text + batch_words(*first, point);
+    const std::string until = work == "collective" && unit.empty()
+                                  ? cell_of(last->value("index", Json()))
+                                  : text_or(*last, "unit");
+    if (!until.empty()) text += " to " + until;
+    else if (!unit.empty()) text += " to the rest";  // what is of no block has no unit's name
     return text + batch_words(*first, point);
   }
 };
 
-std::vector<Run> runs_of(const Json& path) {
+std::vector<Run> runs_of(const Json& path, const View& view) {
   std::vector<Run> runs;
   for (const Json& p : path) {
     const double start = number_or(p, "start_s", 0), end = number_or(p, "end_s", 0);
-    const bool follows = !runs.empty() && text_or(p, "work") == "collective" &&
+    const bool alike = !view.wide || text_or(p, "work") == "collective";
+    const bool follows = !runs.empty() && alike &&
+                         text_or(*runs.back().last, "work") == text_or(p, "work") &&
                          text_or(*runs.back().last, "stream") == text_or(p, "stream") &&
                          p.value("micro_batch", 0) == runs.back().last->value("micro_batch", 0) &&
                          start <= runs.back().end + 1e-9 * end;
@@ -150,7 +154,7 @@ Table path_table(const Json& report, const View& view) {
   Table table;
   for (const char* heading : {"start", "end", "on the critical path", "took"})
     table.column(heading);
-  const std::vector<Run> runs = runs_of(report.at("path"));
+  const std::vector<Run> runs = runs_of(report.at("path"), view);
   double least = 0;
   if (!view.wide && runs.size() > kMost) {
     std::vector<double> sorted;
