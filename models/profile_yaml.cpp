@@ -68,7 +68,8 @@ void describe(Fields& f, Protocol& p) {
              "for which a connection rests after a message on one node");
   f.optional("gap_whole_from", p.gap_whole_from,
              "bytes on the wire from which the gap is whole; smaller messages rest as their root");
-  f.optional("gap_from", p.gap_from, "bytes on the wire from which it rests; it does not after messages of half as many");
+  f.optional("gap_from", p.gap_from,
+             "bytes on the wire from which it rests; it does not after messages of half as many");
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");

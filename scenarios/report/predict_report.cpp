@@ -298,8 +298,9 @@ std::string predict_notes(const Json& points, const View& view) {
           estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
   if (varies(points, "mfu_counts_scores"))
     text += wrapped(
-        "MFU counts the causal half of attention's scores with framework megatron and all of them "
-        "else: the two do not compare.",
+        "MFU counts the causal half of attention's scores with framework megatron, and otherwise "
+        "all of "
+        "them: the two do not compare.",
         view, 2);
   if (halves && !sharded)
     text += wrapped(

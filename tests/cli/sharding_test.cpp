@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/files.hpp"
+#include "tests/support/predicted.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 

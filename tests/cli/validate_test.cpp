@@ -72,8 +72,8 @@ TEST_F(ValidateReference, ReadmeHasTheseFigures) {
                                     percent(half(s, "from_1MiB", "geometric_mean_error"))));
   }
   const json test_set = source("test set: sources that no fit may use"),
-             others =
-                 source("all-gathers and all-to-alls, of which two sources determined a number each");
+             others = source(
+                 "all-gathers and all-to-alls, of which two sources determined a number each");
   EXPECT_SAYS(readme, fmt::format("are {:.0f} and {:.0f} % of the test set",
                                   100 * half(test_set, "below_1MiB", "in_interval"),
                                   100 * half(test_set, "from_1MiB", "in_interval")));
@@ -127,8 +127,8 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
 
 TEST_F(ValidateReference, AllPointsAreThere) {
   const json all = source("all"),
-             others =
-                 source("all-gathers and all-to-alls, of which two sources determined a number each");
+             others = source(
+                 "all-gathers and all-to-alls, of which two sources determined a number each");
   ASSERT_FALSE(all.is_null() || others.is_null());
   EXPECT_GE(all.at("from_1MiB").at("points"), 859);
   EXPECT_GE(all.at("below_1MiB").at("points"), 772);
