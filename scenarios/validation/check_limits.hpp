@@ -35,6 +35,9 @@ struct CheckLimits {
 
   /// The band of published sites reaches so far beyond the slowest and the fastest. Assumed.
   static constexpr double beyond_sites = 1.03;
+  /// Outside of EC2, where one machine has other releases, settings and hosts at each site, the band
+  /// is wider by that factor either way. Assumed.
+  static constexpr double wider_elsewhere = 1.03;
   /// Two runs of one cluster differ by so much, below and from `bandwidth_from` on. Assumed.
   static constexpr double repeats_small = 1.25, repeats_large = 1.1;
   /// No interval of a prediction is narrower, either way. Assumed, as `repeats_large`.

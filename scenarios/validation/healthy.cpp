@@ -12,6 +12,7 @@
 #include "models/caller.hpp"
 #include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/row_remarks.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 
@@ -101,11 +102,16 @@ bool is_healthy(const std::string& source) { return !holds(rules().not_healthy, 
 HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
                          std::optional<NcclAlgorithm> forced, const std::string& without) {
   std::map<std::string, Curve> by_source;
+  // Of a machine outside of EC2 those that have its file; an instance type stands for others too.
+  const Catalogue catalogue;
+  const bool elsewhere = !holds(catalogue.names(), instance);
+  if (elsewhere) wider_ = CheckLimits::wider_elsewhere;
   for (const Published& p : published_all_reduces())
-    if (alike(p.instance, instance) && p.nodes == nodes && p.gpus == gpus && p.by_nccl &&
-        p.algorithm == forced && !p.protocol && p.source != without && is_healthy(p.source)) {
+    if ((alike(p.instance, instance) || (elsewhere && p.machine == instance)) && p.nodes == nodes &&
+        p.gpus == gpus && p.by_nccl && p.algorithm == forced && !p.protocol &&
+        p.source != without && is_healthy(p.source)) {
       Curve& curve = by_source[p.source];
-      curve.of = p.instance == instance ? Of::the_type : Of::one_alike;
+      curve.of = p.instance == instance || elsewhere ? Of::the_type : Of::one_alike;
       curve.points.emplace_back(p.bytes.value, (p.time - added_by(p.caller)).value);
     }
   for (auto& [source, curve] : by_source) {
@@ -130,10 +136,11 @@ std::optional<HealthyBand> HealthyRuns::at(Bytes bytes) const {
     double logs = 0;
     for (const double t : times) logs += std::log(t);
     const double mean = std::exp(logs / static_cast<double>(times.size())),
-                 factor = within(bytes.value);
+                 factor = wider_ * within(bytes.value),
+                 beyond_sites = wider_ * CheckLimits::beyond_sites;
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    const Seconds low{std::min(mean / factor, *least / CheckLimits::beyond_sites)},
-        high{std::max(mean * factor, *most * CheckLimits::beyond_sites)};
+    const Seconds low{std::min(mean / factor, *least / beyond_sites)},
+        high{std::max(mean * factor, *most * beyond_sites)};
     if (!band) band = HealthyBand{Seconds{mean}, low, high};
     band->low = std::min(band->low, low);
     band->high = std::max(band->high, high);

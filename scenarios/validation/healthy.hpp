@@ -45,6 +45,7 @@ class HealthyRuns {
   };
   std::vector<Curve> curves_;
   std::set<std::string> sources_;
+  double wider_ = 1;  // the band, either way
 };
 
 /// An earlier run of one cluster, which says what is normal for it.

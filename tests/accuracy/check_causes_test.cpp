@@ -107,7 +107,7 @@ TEST(Check, ChoosesAmongSeveralMachinesByTheTimes) {
 }
 
 TEST(Check, NamesCardsAtHalfTheirRateWhereNcclsGraphHasThem) {
-  NcclLog log = slower("nebius_h100_ib_2n", 2);
+  NcclLog log = slower("nebius_h100_ib_2n", 1.5, 64 << 20);
   auto& cards = log.tables.at(0).facts.card_rates;
   for (int n = 0; n < 8; ++n) cards[n] = BytesPerSecond{n == 3 ? 25e9 : 50e9};
   EXPECT_TRUE(causes_of(checked(log, "hgx-h100-ib"))

@@ -261,6 +261,16 @@ TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
   EXPECT_EQ(t.rows[20].verdict, Verdict::slow);
 }
 
+// Of machines outside of EC2 somebody published times, too: a fifth less was normal.
+TEST(Check, JudgesOtherCloudsByWhatWasPublishedOfThem) {
+  const NcclLog log = slower("nebius_h100_ib_2n", 1.2);
+  const CheckedTable t = checked(log, "hgx-h100-ib", 0, "dstack-nebius-h100");
+  EXPECT_NE(std::find(t.sites.begin(), t.sites.end(), "oci-hpc-h100"), t.sites.end());
+  EXPECT_FALSE(t.normal);
+  EXPECT_TRUE(
+      checked(slower("nebius_h100_ib_2n", 1), "hgx-h100-ib", 0, "dstack-nebius-h100").normal);
+}
+
 // Among sizes that follow each other smoothly half as much again is no scatter.
 TEST(Check, FindsOneSizeThatTakesHalfAsMuchAgain) {
   for (const double bytes : {64.0 * kMiB, 512.0 * kMiB}) {
