@@ -58,16 +58,28 @@ double half_digit(const NcclTable& t) {
   return seen >= kEnough ? 0.051 : 0.0051;
 }
 
-/// What most rows agree on; nothing where they agree on nothing, or messages are tiny. Rows that
-/// contradict the others by more than rounding are left out.
-std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
+/// Whether some collective has that ratio: (n-1)/n, 2(n-1)/n or 1.
+bool is_of_a_collective(const Range& ratio) {
+  if (ratio.low <= 1 && 1 <= ratio.high) return true;
+  for (int n = 2; n <= nccl_words::kMaxRanks; ++n)
+    for (const double factor :
+         {bus_factor(Collective::all_gather, n), bus_factor(Collective::all_reduce, n)})
+      if (ratio.low <= factor && factor <= ratio.high) return true;
+  return false;
+}
+
+/// What most rows agree on, of bandwidths that may be off by so many halves of their last digit;
+/// nothing where they agree on nothing, or messages are tiny. Rows that contradict the others by
+/// more than rounding are left out.
+std::optional<Range> ratio_within(double halves, NcclTable& t, std::vector<std::string>& notes) {
   const double told = 10 * half_digit(t);  // GB/s: below, the digits say nothing
   std::vector<Range> ranges;
   for (const NcclRow& r : t.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place})
       if (*half && (*half)->algbw >= told) {
         const double a = (*half)->algbw, b = (*half)->busbw, least = half_digit(t),
-                     digit = a < 1000 ? least : 0.051, other = b < 1000 ? least : 0.051;
+                     digit = halves * (a < 1000 ? least : 0.051),
+                     other = halves * (b < 1000 ? least : 0.051);
         ranges.push_back({(b - other) / (a + digit), (b + other) / (a - digit), r.line});
       }
   if (ranges.empty()) return std::nullopt;
@@ -100,6 +112,17 @@ std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
   tell(odd, "");
   std::erase_if(t.rows, [&](const NcclRow& r) { return holds(wrong, r.line); });
   return all;
+}
+
+std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
+  NcclTable once = t;
+  std::vector<std::string> notes_of_once;
+  std::optional<Range> ratio = ratio_within(1, once, notes_of_once);
+  // Who scales a table rounds what was rounded before.
+  if (ratio && !is_of_a_collective(*ratio)) return ratio_within(2, t, notes);
+  t = std::move(once);
+  notes.insert(notes.end(), notes_of_once.begin(), notes_of_once.end());
+  return ratio;
 }
 
 /// "8, 16, 24" where each row is of an all-reduce of some number of ranks, and they differ; ""

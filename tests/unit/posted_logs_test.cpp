@@ -281,6 +281,25 @@ TEST(PostedLog, FindsTheMachineOfGh200) {
   EXPECT_EQ(check(log, question, BatchOptions{}).at(0).instance, "gh200-4-ndr200");
 }
 
+// Who scales a posted table rounds what was rounded: 49.74 over 26.54 is no 2(n-1)/n within half a
+// digit, and the table was of none of nccl-tests' collectives.
+TEST(PostedLogs, MayBeRoundedTwice) {
+  const NcclLog whole = load_nccl_log(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "tests" /
+                                      "logs" / "awsome_p4de_2n.txt");
+  std::string text;
+  for (const NcclRow& r : whole.tables.at(0).rows) {
+    const auto half = [](const NcclTiming& t) {
+      return fmt::format("{:.1f} {:.2f} {:.2f} 0", 1.4e6 * t.time.value, t.algbw / 1.4,
+                         t.busbw / 1.4);
+    };
+    text += fmt::format("{:.0f} {:.0f} float sum -1 {} {}\n", r.bytes, r.count,
+                        half(*r.out_of_place), half(*r.in_place));
+  }
+  const NcclTable t = parse_nccl_log("x.txt", text).tables.at(0);
+  EXPECT_EQ(t.collective, "all_reduce");
+  EXPECT_EQ(t.ranks, 16);
+}
+
 // busbw over algbw is 2(n-1)/n: rows of one, two and three nodes are no table of a cluster.
 TEST(PostedLog, RefusesRowsOfDifferentNumbersOfRanks) {
   std::string rows;
