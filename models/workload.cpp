@@ -158,6 +158,7 @@ double arithmetic_share(const Workload& workload, const std::string& sample) {
 }
 
 double time_share(const Workload& workload, const std::string& sample) {
+  if (workload.trainable >= 1) return 1;  // the width takes a look at every tensor
   const auto width = static_cast<double>(usual_width(workload.tensors));
   return without_frozen(workload, weight_gradients(workload, sample) * width /
                                       (width + training_constants().half_width));

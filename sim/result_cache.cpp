@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
 
 #include "input/build_id.hpp"
@@ -95,7 +97,8 @@ std::optional<CachedAnswer> ResultCache::find(const std::string& question) const
   std::ifstream in(file_of(question), std::ios::binary);
   if (!in) return std::nullopt;
   try {
-    const json j = json::from_cbor(in);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const json j = json::from_cbor(bytes);
     if (j.at("question") != sha1(question + "|whole")) return std::nullopt;
     return CachedAnswer{collective_from_json(j.at("result")), j.at("extrapolated").get<bool>(),
                         j.at("error").get<double>()};

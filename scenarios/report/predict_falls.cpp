@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -62,7 +63,10 @@ std::string fall_by_nodes(const Json& points, const Json& few, const Json& many,
 std::string predict_falls_lines(const Json& points, const View& view) {
   constexpr double kFall = 0.98;  // what one would see in a measurement
   constexpr std::size_t kMost = 2;
-  std::vector<std::string> less, sooner;
+  struct Fall {
+    const Json *few, *many;
+  };
+  std::vector<Fall> less, sooner;
   bool by_nccl = false;
   for (const ByNodes& curve : curves_by_nodes(points))
     for (auto at = curve.begin(); at != curve.end() && std::next(at) != curve.end(); ++at) {
@@ -72,18 +76,20 @@ std::string predict_falls_lines(const Json& points, const View& view) {
       };
       const bool trains_less = falls("throughput_samples_per_s");
       if (!trains_less && (at->first == 1 || !falls("step_time_s"))) continue;
-      (trains_less ? less : sooner).push_back(fall_by_nodes(points, few, many, trains_less));
+      (trains_less ? less : sooner).push_back({&few, &many});
       by_nccl = by_nccl || (at->first > 1 && text_or(few, "algorithm") == "nccl" &&
                             text_or(few, "chosen") != text_or(many, "chosen"));
     }
   std::string text;
-  for (const auto* words : {&less, &sooner}) {
-    if (words->empty()) continue;
+  for (const auto* falls : {&less, &sooner}) {
+    if (falls->empty()) continue;
     std::string line =
-        words == &less ? "More nodes train less:" : "More nodes take less time a step:";
-    const std::size_t shown = view.explain ? words->size() : std::min(kMost, words->size());
-    for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : " ") + (*words)[i];
-    if (shown < words->size()) line += fmt::format("; and {} more", words->size() - shown);
+        falls == &less ? "More nodes train less:" : "More nodes take less time a step:";
+    const std::size_t shown = view.explain ? falls->size() : std::min(kMost, falls->size());
+    for (std::size_t i = 0; i < shown; ++i)
+      line += (i > 0 ? "; " : " ") +
+              fall_by_nodes(points, *(*falls)[i].few, *(*falls)[i].many, falls == &less);
+    if (shown < falls->size()) line += fmt::format("; and {} more", falls->size() - shown);
     text += wrapped(line + ".", view, 2);
   }
   if (!text.empty() && by_nccl)

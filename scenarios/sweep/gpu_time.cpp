@@ -82,8 +82,9 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
                     const Prediction& p, const Workload& workload) {
   const double again = recomputed_share(p.recompute);
   const double forward = 1 - training_constants().backward_share,
-               arithmetic = 1 + again * forward / arithmetic_share(workload, p.sample),
-               longer = 1 + again * (1 - backward_share(workload, p.sample));
+               arithmetic =
+                   again > 0 ? 1 + again * forward / arithmetic_share(workload, p.sample) : 1,
+               longer = again > 0 ? 1 + again * (1 - backward_share(workload, p.sample)) : 1;
   const std::optional<double> own = own_rate(*scenario.workload, p, instance, workload, gpu);
   const MicroBatch batch{workload, gpu, p.precision, p.sample, p.batch_per_gpu};
   ComputeTime time;
