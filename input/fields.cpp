@@ -150,8 +150,9 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                           at_most));
   else if (value > std::min(limits.most, kind.most))
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
-                  is_share && value <= 100 ? fmt::format("at most 1; did you mean '{} %'?", text)
-                  : bounded                ? "at most " + written(limits.most)
+                  is_share && value <= 100 && !text.ends_with('%')
+                      ? fmt::format("at most 1; did you mean '{} %'?", text)
+                  : bounded ? "at most " + written(limits.most)
                             : fmt::format("at most {}: check the unit", written(kind.most)));
 }
 

@@ -22,13 +22,31 @@ std::vector<ByNodes> curves_by_nodes(const Json& points) {
   for (const Json* p : answered(points)) {
     if (!fits_memory(*p)) continue;
     std::string others;
-    for (const char* key :
-         {"model",         "sample",           "precision",        "batch_per_gpu",
-          "accumulation",  "instance",         "oversubscription", "placement",
-          "gradient_type", "spread",           "algorithm",        "inner",
-          "bucket_bytes",  "sharding",         "tensor_parallel",  "context_parallel",
-          "pipeline",      "virtual_pipeline", "expert_parallel",  "recompute",
-          "framework",     "trainable",        "fp8_all_gather"})
+    for (const char* key : {"model",
+                            "sample",
+                            "precision",
+                            "batch_per_gpu",
+                            "accumulation",
+                            "instance",
+                            "oversubscription",
+                            "placement",
+                            "gradient_type",
+                            "spread",
+                            "algorithm",
+                            "profile",
+                            "segments",
+                            "inner",
+                            "bucket_bytes",
+                            "sharding",
+                            "tensor_parallel",
+                            "context_parallel",
+                            "pipeline",
+                            "virtual_pipeline",
+                            "expert_parallel",
+                            "recompute",
+                            "framework",
+                            "trainable",
+                            "fp8_all_gather"})
       others += p->at(key).dump() + " ";
     // Of all GPUs and of groups there are as many GPUs a group.
     if (p->at("hybrid").is_string()) others += text_or(*p, "hybrid");

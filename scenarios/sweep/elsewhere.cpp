@@ -103,7 +103,8 @@ InputError with_places_of_keys(const InputError& error) {
     const std::string name = p.key.substr(p.key.find_last_of('.') + 1);
     collect(schema, "", name, found);
     if (found.empty()) {
-      if (const std::string place = place_in_another_file(name); !place.empty())
+      if (const std::string place = place_in_another_file(name);
+          !place.empty() && !p.hint.starts_with("did you mean"))
         p.hint = place + (p.hint.empty() ? "" : "\n  " + p.hint);
       continue;
     }
@@ -120,9 +121,11 @@ InputError with_places_of_keys(const InputError& error) {
 InputError with_assignments(const InputError& error, const std::vector<std::string>& set) {
   std::vector<Problem> problems = error.problems();
   for (Problem& p : problems)
-    for (const std::string& assignment : set)
-      if (p.line == 0 && p.key.starts_with(assignment.substr(0, assignment.find_first_of("=["))))
-        p.file = "--set " + assignment;
+    for (const std::string& assignment : set) {
+      const std::string key = assignment.substr(0, assignment.find_first_of("=["));
+      const bool at_or_below = p.key == key || p.key.starts_with(key + ".");
+      if (p.line == 0 && at_or_below) p.file = "--set " + assignment;
+    }
   return InputError(std::move(problems));
 }
 

@@ -299,6 +299,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   LogCluster w;
   const int per_node = nodes > 0 ? t.ranks / nodes : std::max(1, t.least_on_host);
   const bool verbs = t.facts.network == NcclNetwork::unknown && !t.facts.most_nics &&
+                     t.facts.platform.empty() &&
                      t.facts.cards_listed();  // NCCL_IB_HCA, which EFA has no use for
   const bool rdma = instance.empty() && (t.facts.network == NcclNetwork::infiniband || verbs);
   const auto known = rdma ? elsewhere_with(t, nodes > 0 ? per_node : 0) : std::nullopt;

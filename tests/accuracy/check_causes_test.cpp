@@ -165,6 +165,8 @@ TEST(Check, BlamesNoListOfAllCards) {
   log.tables[0].facts.network = NcclNetwork::unknown;
   EXPECT_SAYS_NOT(causes_of(checked(log, "p5.48xlarge")), "NCCL_IB_HCA");
   EXPECT_EQ(checked(log, "").instance, "hgx-h100-ib");  // which p5 is not
+  log.tables[0].facts.platform = "p5.48xlarge";  // whose scripts may have the list all the same
+  EXPECT_EQ(checked(log, "").instance, "p5.48xlarge");
 }
 
 // By one factor at large sizes alone anything is explained.

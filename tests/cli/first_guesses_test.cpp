@@ -41,7 +41,9 @@ TEST(FirstGuesses, OtherProgramsKeysNameOurs) {
         {"batch_per_gpu: 1, sample: 2048x", "has no sample '2048x'"},
         {"batch_per_gpu: 1, sample: 2048", "did you mean '2048 tokens'?"},
         {"batch_per_gpu: 1, measured: [{ instance: p5.48xlarge, mfu: 45 }]",
-         "did you mean '45 %'?"}}) {
+         "did you mean '45 %'?"},
+        {"batch_per_gpu: 1, trainable: 450 %", "  at most 1\n"},
+        {"sequence: 4096", "^\n  did you mean 'sample'? e.g. sample: 4096 tokens\n"}}) {
     const Result r = foreduce_says(predict_of(folder, std::string("model: llama2-13b, ") + key));
     EXPECT_EQ(r.status, 2);
     EXPECT_SAYS(r.out, ours);

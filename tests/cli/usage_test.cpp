@@ -190,6 +190,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set cluster.nodes=-3",
                 "--set cluster.nodes=-3: error: cluster.nodes: '-3' is too small"},
+        Refused{"predict " + scenario_path("gpt2-p4d") +
+                    " --set cluster.nodes_a=3 --set cluster.nodes=2",
+                "--set cluster.nodes_a=3: error: cluster.nodes_a: there is no such key here"},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set workload.model=",
                 "error: --set: 'workload.model=' gives workload.model no value\n"},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'cluster[0]=3'",
