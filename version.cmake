@@ -13,6 +13,11 @@ if(GIT_FOUND)
     execute_process(COMMAND ${GIT_EXECUTABLE} ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       OUTPUT_VARIABLE ${result} OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endmacro()
+  foreduce_git(top rev-parse --show-toplevel)
+  file(REAL_PATH "${CMAKE_CURRENT_SOURCE_DIR}" here)
+  if(NOT top STREQUAL here)
+    return()  # an archive inside another project's repository, whose tags are not ours
+  endif()
   foreduce_git(tag describe --tags --abbrev=0 --match "v[0-9]*")
   if(tag MATCHES "^v([0-9]+\\.[0-9]+\\.[0-9]+)$")
     set(FOREDUCE_RELEASE ${CMAKE_MATCH_1})
