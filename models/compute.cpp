@@ -257,6 +257,8 @@ PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, Precision pr
   if (precision == Precision::fp32) return {estimate.fp32, estimate.source, assumed};
   std::vector<EstimateOn> reached{{estimate.gpu, estimate.fp16, estimate.recomputed}};
   reached.insert(reached.end(), estimate.others.begin(), estimate.others.end());
+  // H200 computes as H100 does, and only its memory is faster.
+  constexpr double kSamePeaks = 0.01;  // of a logarithm
   const EstimateOn* nearest = nullptr;
   double least = 0;
   for (const EstimateOn& on : reached) {
@@ -281,7 +283,9 @@ PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, Precision pr
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",
                       100 * nearest->fp16, nearest->gpu, estimate.source),
-          estimate.within ? training_constants().transferred : assumed,
+          !estimate.within     ? assumed
+          : least < kSamePeaks ? *estimate.within
+                               : training_constants().transferred,
           nearest->recomputed.value_or(nearest->fp16) / nearest->fp16};
 }
 

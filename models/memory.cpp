@@ -54,6 +54,7 @@ struct Outputs {
   double root = 0;           ///< of what belongs to no block
   double ends = 0;           ///< of each block's last product: what goes into the next
   double largest_block = 0;  ///< of one block
+  double experts = 0;        ///< of experts' products
   double loss = 0;           ///< of the layer that chooses among a vocabulary; 0: there is none
   int blocks = 0;
 };
@@ -106,6 +107,7 @@ Outputs outputs_of(const Workload& workload) {
       last = one;
       if (is_of_experts(t, workload)) {
         mixture = true;
+        sum.experts += one;
       } else {
         tokens = t.macs / static_cast<double>(t.elements);
         widest_in_blocks = std::max(widest_in_blocks, one);
@@ -137,13 +139,17 @@ double kept_part(const Workload& workload, Precision precision, Recompute how) {
   return fewer ? training_constants().megatron.fp8_kept : 1;
 }
 
+/// Of products whose every second output is kept: experts' are one product for all of them
+/// (grouped_mm), which torchtitan's list of what to keep does not have.
+double kept_by_half(const Outputs& o) { return (o.all - o.root - o.experts) / 4; }
+
 /// Kept elements, each of kept_bytes().
 double kept_elements(const Outputs& o, Recompute how) {
   // Half of kept_bytes() is the output itself, the other half what follows it.
   switch (how) {
     case Recompute::none: return o.all;
     case Recompute::selective:  // of a block every second product, its input, attention's output
-      return o.root + (o.all - o.root) / 4 + o.ends + o.largest_block;
+      return o.root + kept_by_half(o) + o.ends + o.largest_block;
     case Recompute::full: break;
   }
   return o.root + o.ends / 2 + o.largest_block;
@@ -338,7 +344,7 @@ double tensor_part(const Outputs& o, const MemoryQuestion& q) {
   if (q.recompute == Recompute::full)
     kept = o.root * divided + o.ends / 2 + o.largest_block * inside;
   else if (q.recompute == Recompute::selective)
-    kept = o.root * divided + (o.all - o.root) / 4 * divided + o.ends + o.largest_block * inside;
+    kept = o.root * divided + kept_by_half(o) * divided + o.ends + o.largest_block * inside;
   return kept / all;
 }
 

@@ -38,6 +38,15 @@ std::optional<NcclProtocol> nccl_protocol_forced(std::string_view word) {
   return std::nullopt;
 }
 
+bool nvls_sums(std::string_view type, std::string_view operation) {
+  if (operation.empty()) operation = "sum";
+  if (type == "float" || type == "double" || type.empty()) return operation == "sum";
+  constexpr std::string_view kTypes[] = {"int",    "int32", "uint32",  "int64",
+                                         "uint64", "half",  "bfloat16"};
+  const bool known = std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+  return known && (operation == "sum" || operation == "min" || operation == "max");
+}
+
 std::vector<NcclAlgorithm> nccl_algorithms_for(Collective collective) {
   using enum NcclAlgorithm;
   switch (collective) {

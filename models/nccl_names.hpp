@@ -72,6 +72,9 @@ const NcclAlgorithmNames* nccl_names_of(std::string_view ours);
 std::optional<NcclAlgorithm> nccl_algorithm_forced(std::string_view word);
 /// The protocol of NCCL_PROTO's word, in capitals or not; nothing for another word.
 std::optional<NcclProtocol> nccl_protocol_forced(std::string_view word);
+/// Whether the NVSwitch sums such elements: types and operations as nccl-tests prints them, "float"
+/// and "sum", which "" stands for (NVIDIA/nccl src/include/device.h, ncclNvlsSupported).
+bool nvls_sums(std::string_view type, std::string_view operation);
 /// What NCCL has for a collective.
 std::vector<NcclAlgorithm> nccl_algorithms_for(Collective collective);
 

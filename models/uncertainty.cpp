@@ -24,16 +24,22 @@ void describe(Fields& f, UncertaintyConstants::SizeRange& r) {
   f.required("spread", r.spread, "factor either way", Limits::between(1, 10));
 }
 template <class Fields>
+void describe(Fields& f, UncertaintyConstants::SizePower& r) {
+  f.required("below", r.below, "upper end of the sizes");
+  f.required("power", r.power, "of the factor either way", Limits::between(1, 10));
+}
+template <class Fields>
 void describe(Fields& f, UncertaintyConstants& c) {
   f.required("unseen_source", c.unseen_source, "", Limits::between(1, 10));
   f.required("data_sheet", c.data_sheet, "", Limits::between(1, 10));
   f.required("least", c.least, "", Limits::between(1, 10));
   f.required("other_nodes_reach", c.other_nodes_reach, "", Limits::between(1, 1000));
-  f.required("larger_domain", c.larger_domain, "", Limits::between(1, 10));
+  f.required("larger_domain", c.larger_domain, "");
   f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
   f.required("alike", c.alike, "", Limits::between(0, 1));
   f.required("other_collective", c.other_collective, "");
   f.required("unseen_gpu", c.unseen_gpu, "");
+  f.required("published", c.published, "");
   f.required("same_links", c.same_links, "");
   f.sources("sources");
 }
@@ -50,6 +56,12 @@ double spread_at(const std::vector<UncertaintyConstants::SizeRange>& ranges, Byt
   for (const auto& range : ranges)
     if (bytes < range.below) return range.spread;
   return ranges.back().spread;
+}
+
+double power_at(const std::vector<UncertaintyConstants::SizePower>& ranges, Bytes bytes) {
+  for (const auto& range : ranges)
+    if (bytes < range.below) return range.power;
+  return ranges.back().power;
 }
 
 /// `inside`: the spread of the range itself. Several reasons widen no more than the widest of them.
@@ -194,7 +206,7 @@ FromRanges from_ranges(const Profile& profile, const Question& q) {
   };
   const Accuracy& nearest = nearest_range(profile, q, at);
   const double inside = std::max(nearest.spread, uncertainty_constants().least);
-  Uncertainty u{inside, {}, {}};
+  Uncertainty u{inside, {}, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
     widen_for_unseen(u, inside, profile, q);
@@ -216,7 +228,7 @@ FromRanges from_ranges(const Profile& profile, const Question& q) {
   }
   if (most_per_node > 0 &&
       q.per_node > std::max(uncertainty_constants().server_gpus, 2 * most_per_node)) {
-    u.spread = std::max(u.spread, uncertainty_constants().larger_domain);
+    u.spread = std::max(u.spread, spread_at(uncertainty_constants().larger_domain, q.bytes));
     u.reasons.push_back(fmt::format("measured with at most {} GPUs a node", most_per_node));
   }
   if (q.bytes < least || q.bytes > most)
@@ -233,6 +245,7 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
                         int per_node, Bytes bytes, const std::string& family) {
   if (profile.accuracy.empty())
     return {uncertainty_constants().data_sheet,
+            {},
             {profile.ideal() ? "no measurements: links at the rates of their data sheets"
                              : "this profile was never compared with collectives"},
             {}};
@@ -335,6 +348,11 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     u.reasons.push_back(fmt::format("fitted to NCCL's {}s, not to its {}s", title_of(compared),
                                     title_of(collective)));
   }
+  // The intervals of other collectives come from published times of all kinds as they are.
+  if (by != RunBy::own_algorithm)
+    u.published = collective == Collective::all_reduce
+                      ? std::pow(u.spread, power_at(uncertainty_constants().published, bytes))
+                      : u.spread;
   return u;
 }
 

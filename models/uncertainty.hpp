@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,28 +20,38 @@ struct UncertaintyConstants {
     Bytes below;
     double spread = 1;
   };
-  double unseen_source = 1, data_sheet = 1, least = 1, larger_domain = 1;
-  double other_nodes_reach = 1;                         ///< ratio of node counts
-  double alike = 0;                                     ///< relative difference of bandwidths
-  int server_gpus = 0;                                  ///< GPUs of the largest server
-  std::vector<SizeRange> other_collective, unseen_gpu;  ///< ascending
+  /// The same of a power of a factor.
+  struct SizePower {
+    Bytes below;
+    double power = 1;
+  };
+  double unseen_source = 1, data_sheet = 1, least = 1;
+  double other_nodes_reach = 1;  ///< ratio of node counts
+  double alike = 0;              ///< relative difference of bandwidths
+  int server_gpus = 0;           ///< GPUs of the largest server
+  std::vector<SizeRange> other_collective, unseen_gpu, larger_domain;  ///< ascending
+  std::vector<SizePower> published;  ///< ascending; see Uncertainty::published
   /// Families of GPUs with equal links, of which one's collectives take as long as the other's.
   std::vector<std::vector<std::string>> same_links;
 };
 /// Throws InputError for a malformed file.
 const UncertaintyConstants& uncertainty_constants();
 
-/// The 90 % prediction interval of a collective's time, as a factor either way. Outside the
-/// calibrated range it is the square of the nearest range's factor, and at least
+/// The 90 % prediction interval of a collective's time on a healthy cluster, as a factor either
+/// way. Outside the calibrated range it is the square of the nearest range's factor, and at least
 /// UncertaintyConstants::unseen_source.
 struct Uncertainty {
   double spread = 1;
+  /// The same of what people publish: old software, virtual machines and faults included. Not less
+  /// than `spread`. Only of what a library runs, for nobody published other algorithms.
+  std::optional<double> published = {};
   std::vector<std::string> reasons;  ///< what is outside the calibrated range; empty: nothing
   Seconds least;  ///< lower bound from the links' bandwidths; no measurement is shorter
 
-  Seconds low(Seconds predicted) const {
-    return std::min(predicted, std::max(least, predicted / spread));
+  Seconds low(Seconds predicted, double by) const {
+    return std::min(predicted, std::max(least, predicted / by));
   }
+  Seconds low(Seconds predicted) const { return low(predicted, spread); }
   Seconds high(Seconds predicted) const { return predicted * spread; }
 };
 /// The interval of an all-reduce of `bytes` on `nodes` instances of one type with `per_node` GPUs

@@ -102,6 +102,7 @@ void HostRank::release_resources() {
 HostRank::Attachment HostRank::attach(Buffer data) {
   if (!port_ || data.phantom() || data.count == 0) return {};
   const bool on_device = device_ && device_->holds(data.data());
+  if (on_device && !gpudirect_) return {};  // its bytes go through host memory
   const bool attached = on_device ? port_->attach_device(data.data(), data.bytes())
                                   : port_->attach(data.data(), data.bytes());
   return Attachment(data.data(), Detach{attached ? port_.get() : nullptr});
@@ -138,7 +139,7 @@ void HostRank::send_ready(Event send) {
     HostRank* peer = peer_in_process(p.peer);
     const std::byte* bytes = p.buffer.data();
     const bool on_device = device_ && device_->holds(bytes);
-    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes()))
+    if (on_device && gpudirect_ && !peer && port_->sends_from(bytes, p.buffer.bytes()))
       return send_gpudirect(send);
     if (on_device && !(peer && peer->device_)) return stage(send);
     if (peer)

@@ -79,8 +79,24 @@ class HostRank final : public LedgerBackend, private PortUser {
   void expect(std::size_t bytes, std::size_t messages);
   /// Call after an all-reduce: the next one may then use the same tags. All verbs must be done.
   void next_round();
+  /// Waits without a limit of time from now on: for a server, which waits for workers alone. They
+  /// have a limit of their own and end all ranks.
+  void wait_without_limit() { limited_ = false; }
+  /// Whether all ranks of the process were ended.
+  bool stopped() const { return ranks_.stopped(); }
   /// From any thread: makes a sleeping rank look whether it has messages or was stopped.
   void wake();
+  /// Does work that posts verbs. If it throws, all ranks are stopped first, and no other rank reads
+  /// this rank's memory any more when the exception comes out: the memory may then be freed.
+  template <class Work>
+  void stop_all_on_failure(Work work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      stop_all(e);
+      throw;
+    }
+  }
 
  private:
   /// What any peer may send before it is asked, beside what expect() adds. Barriers and probes need
@@ -152,21 +168,12 @@ class HostRank final : public LedgerBackend, private PortUser {
   void progress_until(Finished finished);
   template <class Finished>
   void poll_until(Finished finished);
-  template <class Work>
-  void stop_all_on_failure(Work work) {
-    try {
-      work();
-    } catch (const std::exception& e) {
-      stop_all(e);
-      throw;
-    }
-  }
   void stop_all(const std::exception& why);
 
   HostRanks& ranks_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
-  bool gpudirect_ = false, staged_to_network_ = false;
+  bool gpudirect_ = false, staged_to_network_ = false, limited_ = true;
   std::unordered_map<std::uint32_t, Staged> staged_;  // by send
   std::deque<Job> jobs_;                              // in the device's order
   std::uint32_t round_ = 0;

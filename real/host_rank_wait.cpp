@@ -77,10 +77,10 @@ void HostRank::poll_until(Finished finished) {
       continue;
     }
     const double left = ranks_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
-    if (left <= 0)
+    if (left <= 0 && limited_)
       throw TransportError(fmt::format("rank {} made no progress for {} s and waits for:\n{}",
                                        rank(), ranks_.timeout_s, describe_pending()));
-    if (jobs_.empty()) sleep(left);
+    if (jobs_.empty()) sleep(limited_ ? left : ranks_.timeout_s);
     else std::this_thread::yield();  // a device has no descriptor to sleep on
   }
 }

@@ -43,7 +43,9 @@ MeasuredRank::MeasuredRank(HostRank& rank, const Session& session)
       everyone_(session.everyone()),
       equal_ranks_(Layout::uniform(everyone_.size())),
       is_worker_(rank.rank() < workers_.size()),
-      combining_(*find_algorithm("recursive-doubling")) {}
+      combining_(*find_algorithm("recursive-doubling")) {
+  if (!is_worker_) rank_.wait_without_limit();
+}
 
 void MeasuredRank::combine(std::span<double> values, Op op) {
   Transport t = transport(equal_ranks_);
@@ -122,8 +124,10 @@ void MeasuredRank::start_together() {
 void MeasuredRank::run(const Algorithm& algorithm, const Plan& plan, Buffer data) {
   if (is_worker_ || algorithm.uses_servers) {
     Transport t = transport_for(algorithm);
-    algorithm.run(t, data, Op::sum, plan, {});
-    t.wait_all();
+    rank_.stop_all_on_failure([&] {
+      algorithm.run(t, data, Op::sum, plan, {});
+      t.wait_all();
+    });
   }
   rank_.next_round();
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "real/keep_signals.hpp"
@@ -63,6 +64,13 @@ std::string ip_address(const fi_info& info) {
   return text;
 }
 
+/// A bridge for containers or virtual machines (docker0, virbr0) has the same address on every
+/// host, so that a peer's would be the own host's.
+bool is_bridge(const fi_info& info) {
+  return info.domain_attr->name && std::filesystem::exists(std::filesystem::path("/sys/class/net") /
+                                                           info.domain_attr->name / "bridge");
+}
+
 }  // namespace
 
 std::vector<fi_info*> choose_interfaces(fi_info* all, const OfiOptions& options) {
@@ -78,7 +86,7 @@ std::vector<fi_info*> choose_interfaces(fi_info* all, const OfiOptions& options)
   for (fi_info* info = all; info; info = info->next) {
     const bool other_family =
         info->addr_format == FI_SOCKADDR_IN6 || info->addr_format == FI_SOCKADDR_IB;
-    if (!other_family &&
+    if (!other_family && !is_bridge(*info) &&
         (ip_address(*info).empty() || ip_address(*info).starts_with("127.") == loopback))
       take(info);
   }

@@ -160,8 +160,10 @@ class StreamRank {
       const Buffer data{data_.data(), 0, task.count, task.type};
       if (progress_ || task.algorithm->uses_servers) {
         Transport ranks = transport_of(task);
-        task.algorithm->run(ranks, data, Op::sum, task.plan, {});
-        ranks.wait_all();
+        rank_.stop_all_on_failure([&] {
+          task.algorithm->run(ranks, data, Op::sum, task.plan, {});
+          ranks.wait_all();
+        });
       }
       rank_.next_round();
       if (progress_) progress_->ended(t, number, from, measured_.now());

@@ -282,10 +282,10 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
     if (which == Checked::not_ours && is_ours(*q.schedule.algorithm, plan)) continue;
-    equal_checks[fmt::format("{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+    equal_checks[fmt::format("{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
                              identity_of(*q.schedule.algorithm, plan),
                              std::min(plan.segments, kCheckedSegments), plan.together,
-                             plan.channels)]
+                             plan.channels, q.groups.size, q.groups.stride)]
         .push_back(p.number);
   }
   std::vector<std::vector<std::size_t>> groups;
@@ -294,7 +294,8 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const Batc
     groups.push_back(numbers);
     const Question& q = questions_[numbers.front()];
     work.emplace_back([&q] {
-      return nlohmann::json(wrong_sum(*q.cluster, *q.schedule.algorithm, q.schedule.plan));
+      return nlohmann::json(
+          wrong_sum(*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.groups));
     });
   }
   if (!work.empty()) load_simulator();

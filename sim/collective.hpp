@@ -136,9 +136,10 @@ Layout layout_of(const CollectiveCall& call);
 /// the result.
 SymmetryReduction symmetry_of(const CollectiveCall& call, const Plan& plan, const Layout& layout);
 
-/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see
-/// child_process.hpp), or use simulate(). `data` is empty (phantoms) or holds every rank's buffer,
-/// which is then really reduced. Throws TransportError on deadlock.
+/// Simulates in this process, as often as is asked for, in a child (see child_process.hpp):
+/// SimGrid's engine is one a process and stays. With Solver::simgrid once a process only.
+/// simulate() makes a child itself. `data` is empty (phantoms) or holds every rank's buffer, which
+/// is then really reduced. Throws TransportError on deadlock.
 CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& options,
                                std::span<const Buffer> data = {});
 

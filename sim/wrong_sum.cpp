@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/rank_layout.hpp"
 #include "sim/expected_cost.hpp"
@@ -34,38 +35,47 @@ std::int32_t value(int rank, std::size_t i) {
   return static_cast<std::int32_t>((static_cast<std::size_t>(rank) * 31 + i * 7) % 1009);
 }
 
-std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan& asked) {
-  const Layout layout = rank_layout(cluster);
+/// Ranks that run a collective among themselves, in their order there.
+std::vector<int> group_of(const RankGroups& groups, const Layout& layout, int rank) {
+  if (!groups.whole()) return groups.of(rank);
+  std::vector<int> all(static_cast<std::size_t>(layout.workers));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan& asked,
+                  const RankGroups& groups) {
+  const Layout all = rank_layout(cluster), layout = groups.whole() ? all : all.subset(groups);
   Plan plan = with_defaults(algorithm, asked, layout, 4096);
   plan.last = Segments::kFull;  // of so few elements a shorter segment would have none
   const std::size_t count = count_for(layout, plan);
-  std::vector<std::vector<std::int32_t>> data(static_cast<std::size_t>(layout.size()));
+  std::vector<std::vector<std::int32_t>> data(static_cast<std::size_t>(all.size()));
   const Collective collective = algorithm.collective;
-  std::vector<std::int32_t> sum(count, 0);
   std::vector<Buffer> buffers;
-  for (int r = 0; r < layout.size(); ++r) {
+  for (int r = 0; r < all.size(); ++r) {
     auto& mine = data[static_cast<std::size_t>(r)];
     mine.assign(count, 0);
-    for (std::size_t i = 0; r < layout.workers && i < count; ++i) {
-      mine[i] = value(r, i);
-      sum[i] += mine[i];
-    }
+    for (std::size_t i = 0; r < all.workers && i < count; ++i) mine[i] = value(r, i);
     buffers.push_back({reinterpret_cast<std::byte*>(mine.data()), 0, count, Type::i32});
   }
   try {
-    simulate_here({cluster, algorithm, plan, count, Type::i32, Op::sum}, {}, buffers);
+    simulate_here({cluster, algorithm, plan, count, Type::i32, Op::sum, groups}, {}, buffers);
   } catch (const TransportError& e) {
     return fmt::format("{} does not end on {} nodes: {}", algorithm.name, cluster.worker_nodes(),
                        e.what());
   }
-  for (int r = 0; r < layout.workers; ++r) {
+  for (int r = 0; r < all.workers; ++r) {
+    const std::vector<int> group = group_of(groups, all, r);
+    const auto size = static_cast<int>(group.size()),
+               place = static_cast<int>(std::find(group.begin(), group.end(), r) - group.begin());
     const auto& mine = data[static_cast<std::size_t>(r)];
-    const Buffer result =
-        result_of(collective, buffers[static_cast<std::size_t>(r)], layout.workers, r);
+    const Buffer result = result_of(collective, buffers[static_cast<std::size_t>(r)], size, place);
     for (std::size_t i = result.offset; i < result.offset + result.count; ++i) {
-      const Origin origin = origin_of(collective, count, layout.workers, r, i);
-      const std::int32_t right =
-          origin.rank < 0 ? sum[origin.element] : value(origin.rank, origin.element);
+      const Origin origin = origin_of(collective, count, size, place, i);
+      std::int32_t right = 0;
+      if (origin.rank < 0)
+        for (const int member : group) right += value(member, origin.element);
+      else right = value(group[static_cast<std::size_t>(origin.rank)], origin.element);
       if (mine[i] != right)
         return fmt::format(
             "the {} of {} is wrong on {} nodes: element {} of rank {} is {}, and should be {}",
@@ -75,12 +85,23 @@ std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan
   return "";
 }
 
+/// The fewest of a cluster's nodes that groups fill.
+int nodes_filled_by(const RankGroups& groups, const Cluster& cluster) {
+  int gpus = 0;
+  for (int n = 0; n < cluster.worker_nodes(); ++n) {
+    gpus += cluster.node(n).machine().gpus();
+    if (gpus % (groups.size * groups.stride) == 0) return n + 1;
+  }
+  return cluster.worker_nodes();
+}
+
 }  // namespace
 
-std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan plan) {
+std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan plan,
+                      const RankGroups& groups) {
   plan.segments = std::min(plan.segments, kCheckedSegments);
-  int nodes = cluster.worker_nodes();
-  while (nodes > 2) {
+  int nodes = groups.whole() ? cluster.worker_nodes() : nodes_filled_by(groups, cluster);
+  while (groups.whole() && nodes > 2) {
     const Cluster part = first_nodes(cluster, nodes);
     const CollectiveCall whole{part, algorithm, plan, 4096, Type::i32, Op::sum};
     const ExpectedCost cost = expected_cost(whole);
@@ -91,7 +112,7 @@ std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan p
     nodes /= 2;
   }
   return check(nodes == cluster.worker_nodes() ? cluster : first_nodes(cluster, nodes), algorithm,
-               plan);
+               plan, groups);
 }
 
 }  // namespace foreduce

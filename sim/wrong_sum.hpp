@@ -11,9 +11,11 @@ namespace foreduce {
 /// More segments than these repeat the same; a check has at most so many.
 inline constexpr int kCheckedSegments = 8;
 
-/// Sums whole numbers on every rank, in this process (see simulate_here). Of a cluster whose check
-/// would take long, the first so many nodes that are quick. Returns what is wrong: "ring sums
-/// wrongly on 2 nodes: …", or that it never ends; "" if every rank has the exact sum.
-std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan plan);
+/// Sums whole numbers on every rank, in this process (see simulate_here), in every one of `groups`
+/// among its own ranks. Of a cluster whose check would take long, the first so many nodes that are
+/// quick; of groups, the fewest nodes that they fill. Returns what is wrong: "the all-reduce of
+/// ring is wrong on 2 nodes: …", or that it never ends; "" if every rank has the exact sum.
+std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan plan,
+                      const RankGroups& groups = {});
 
 }  // namespace foreduce

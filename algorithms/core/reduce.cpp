@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -89,10 +90,15 @@ __attribute__((target("avx2"))) std::size_t add_bf16_wide(std::byte* into, const
   }
   return i;
 }
+/// A hypervisor may hide F16C and not AVX2. clang 14's __builtin_cpu_supports() does not know it.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
 /// How many of the elements were added, a register's worth at a time.
 std::size_t add_halves(Type type, std::byte* into, const std::byte* from, std::size_t count) {
-  static const bool wide = __builtin_cpu_supports("avx2") != 0;
-  if (!wide) return 0;
+  static const bool avx2 = __builtin_cpu_supports("avx2") != 0, f16c = has_f16c();
+  if (!avx2 || (type == Type::f16 && !f16c)) return 0;
   return type == Type::f16 ? add_f16_wide(into, from, count) : add_bf16_wide(into, from, count);
 }
 #else

@@ -114,7 +114,7 @@ std::string describe_tag(std::uint64_t tag);
 /// channel, group; above them is what the switch does. A simulator asks for them several times a
 /// message, so that is inline.
 struct TagBits {
-  static constexpr int step = 20, packed = 1, segment = 20, half = 1, channel = 8, group = 12;
+  static constexpr int step = 19, packed = 1, segment = 20, half = 1, channel = 8, group = 13;
   static constexpr int segment_at = step + packed, half_at = segment_at + segment,
                        channel_at = half_at + half, group_at = channel_at + channel,
                        in_switch_at = group_at + group;
@@ -149,7 +149,7 @@ inline InSwitch in_switch_of(std::uint64_t tag) {
 }
 
 /// Groups from this one on are of a second collective at the same time, on connections of its own.
-inline constexpr int kSecondCollective = 2048;
+inline constexpr int kSecondCollective = 4096;
 
 /// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap
 /// to move; the backend and the layout must outlive it.
@@ -178,7 +178,7 @@ class Transport {
 
   /// The given ranks of this transport as a transport of their own, numbered as listed; this rank
   /// must be among them. `group` is added to this transport's own (0 for all ranks); the sum (1 …
-  /// 4095) keeps its tags apart from those of other subsets in use at the same time.
+  /// 8191) keeps its tags apart from those of other subsets in use at the same time.
   Transport subset(std::span<const int> ranks, int group) const;
   /// The same ranks with `group` added to their group: as a subset of all of them, but at no cost.
   Transport in_group(int group) const;

@@ -153,6 +153,15 @@ std::optional<BrokenRule> wrong_sums(const CollectiveCall& asked, const Layout& 
   return std::nullopt;
 }
 
+/// How long checking a case may take: two simulations of as many messages as a ring has, and data
+/// for every rank. Counted, not tried, for a plug-in may end the process that runs it.
+double seconds_to_check(const Layout& layout, std::size_t elements, const Plan& plan) {
+  constexpr double kMessage = 12e-6, kElement = 100e-9;  // twice and more of what they took
+  const double ranks = layout.size();
+  return 2 * kMessage * 2 * ranks * ranks * plan.segments * plan.channels +
+         kElement * ranks * static_cast<double>(elements);
+}
+
 }  // namespace
 
 std::string_view name_of(AlgorithmCheck check) { return kNames[static_cast<std::size_t>(check)]; }
@@ -162,10 +171,12 @@ std::optional<BrokenCase> check_sums(const Algorithm& algorithm, const Cluster& 
                                      const std::function<void(std::size_t)>& waiting) {
   const Layout layout = rank_layout(cluster);
   std::vector<std::function<nlohmann::json()>> work;
+  double longest = 0;
   for (const auto& [elements, asked_plan] : cases) {
     const Plan plan = with_defaults(algorithm, asked_plan, layout, elements * sizeof(float));
     if (const auto why = unsupported_reason(algorithm, layout, plan))
       return BrokenCase{work.size(), {AlgorithmCheck::result, *why}};
+    longest = std::max(longest, seconds_to_check(layout, elements, plan));
     work.emplace_back([&, plan, elements = elements]() -> nlohmann::json {
       const auto wrong = wrong_sums({cluster, algorithm, plan, elements}, layout, timeout_s);
       return wrong ? told(*wrong) : nlohmann::json();
@@ -175,7 +186,7 @@ std::optional<BrokenCase> check_sums(const Algorithm& algorithm, const Cluster& 
   constexpr double kToSaySo = 2;
   ChildOptions options;
   options.tasks_each = work.size();
-  options.most_seconds = 2 * timeout_s + kToSaySo;
+  options.most_seconds = 2 * timeout_s + kToSaySo + longest;
   std::size_t done = 0;
   load_simulator();
   std::optional<BrokenCase> broken;

@@ -42,8 +42,12 @@ class NamelessFile {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
+  // The new processes are of this run alone, whatever launched this program.
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+                           "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE"})
+    ::unsetenv(name);
   // Runs side by side on one machine must not meet each other.
-  ::setenv("MASTER_PORT", std::to_string(free_local_port()).c_str(), 0);
+  ::setenv("MASTER_PORT", std::to_string(free_local_port()).c_str(), 1);
   if (static_cast<unsigned>(launch.ranks) > std::thread::hardware_concurrency())
     ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   std::vector<char*> arguments;

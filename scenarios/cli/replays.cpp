@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
+#include "input/files.hpp"
 #include "input/machine_memory.hpp"
 #include "models/compute.hpp"
 #include "models/statistics.hpp"
@@ -241,7 +243,10 @@ std::vector<Stream> ReplayOptions::queues() const {
 }
 
 nlohmann::json ReplayOptions::settings() const {
+  // A file may be another one on another host.
+  const bool is_file = !workload.empty() && std::filesystem::is_regular_file(workload);
   return {{"workload", workload},
+          {"workload's file", is_file ? sha1(read_text(workload)) : ""},
           {"bucket", bucket},
           {"sharding", sharding},
           {"hybrid", hybrid},

@@ -33,13 +33,27 @@ struct RunArguments {
   OutputOptions output;
 
   Collective kind() const { return *collective_named(collective); }
+  /// Of schedules that are files: what is in each, for names alone may stand for other ones on
+  /// another host.
+  std::vector<std::string> schedules() const {
+    std::vector<std::string> contents;
+    for (const std::string& name : algorithms)
+      if (const Algorithm* a = find_algorithm(name, kind())) contents.emplace_back(a->content);
+    return contents;
+  }
   /// Everything that the processes must agree on.
   nlohmann::json settings() const {
-    return {{"collective", collective}, {"algorithms", algorithms},
-            {"sizes", sizes},           {"dtype", dtype},
-            {"inner", inner},           {"segments", segments},
-            {"warmup", warmup},         {"iterations", iterations},
-            {"check", check},           {"replay", replay.settings()}};
+    return {{"collective", collective},
+            {"algorithms", algorithms},
+            {"schedules", schedules()},
+            {"sizes", sizes},
+            {"dtype", dtype},
+            {"inner", inner},
+            {"segments", segments},
+            {"warmup", warmup},
+            {"iterations", iterations},
+            {"check", check},
+            {"replay", replay.settings()}};
   }
 };
 

@@ -45,6 +45,18 @@ struct RunWords {
         r.name, doubt);
   }
   std::string operator()(const remark::TimedBy& r) const { return words_on(r.caller); }
+  std::string operator()(const remark::OneProcess& r) const {
+    return fmt::format(
+        "one process drives {} GPUs: it may take {} more for each call, which small sizes show; "
+        "with a process for each GPU (mpirun -np, -g 1) they are comparable",
+        r.gpus, to_text(r.longer));
+  }
+  std::string operator()(const remark::NotByNvls& r) const {
+    return fmt::format(
+        "NVLS does not sum {}, so rings and trees are expected; published times, of float, are "
+        "left out",
+        r.type);
+  }
   std::string operator()(const remark::WideInterval& r) const {
     if (r.beside == HealthyFrom::model) return "the interval of the model is wide here: " + r.why;
     return fmt::format(

@@ -187,6 +187,21 @@ std::string exact_bound_line(const Json& points, const View& view) {
   return wrapped(text + ".", view, 2);
 }
 
+constexpr const char* kPublishedHeading = "published";
+
+/// What the column of what people publish says; nothing where it is hidden or empty.
+std::string published_line(const Json& points, const Table& table, const View& view) {
+  const std::vector<std::string> hidden = table.hidden(view);
+  const bool any = std::any_of(points.begin(), points.end(), [](const Json& p) {
+    return !p.value("published_high_us", Json()).is_null();
+  });
+  if (!any || std::find(hidden.begin(), hidden.end(), kPublishedHeading) != hidden.end()) return "";
+  return wrapped(
+      "published: 90 % of what people publish is expected inside, old software, virtual machines "
+      "and faults included; the 90 % PI is of healthy clusters.",
+      view);
+}
+
 struct Varied {
   bool instance, nodes, oversubscription, placement, segments, profile, nccl;
 };
@@ -210,6 +225,7 @@ void add_columns(Table& table, const Varied& v) {
   table.column("algbw", 6);
   table.column("busbw", 3);
   add_if(v.nccl, "vs nccl", 4);
+  table.column(kPublishedHeading, 8);
   table.column("bound", 9);
   table.column("of bound", 5);
   table.column("busiest link", 7);
@@ -265,6 +281,10 @@ Table compare_table(const Json& points, Footnotes& notes) {
       row.push_back(p.contains("speedup_vs_nccl")
                         ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
                         : "-");
+    row.push_back(p.value("published_high_us", Json()).is_null()
+                      ? "-"
+                      : range_words(number_or(p, "published_low_us", 0) * 1e-6,
+                                    number_or(p, "published_high_us", 0) * 1e-6));
     row.push_back(milliseconds(number_or(p, "bound_time_us", 0) * 1e-6));
     row.push_back(percent(number_or(p, "share_of_bound", 1)));
     row.push_back(text_or(p, "bottleneck_link"));
@@ -336,6 +356,8 @@ Json point_report(const Comparison& p, Cost cost) {
   j["time_us"] = p.time.value * 1e6;
   j["time_low_us"] = i.known ? Json(i.low.value * 1e6) : Json();
   j["time_high_us"] = i.known ? Json(i.high.value * 1e6) : Json();
+  j["published_low_us"] = i.published ? Json(i.published->low.value * 1e6) : Json();
+  j["published_high_us"] = i.published ? Json(i.published->high.value * 1e6) : Json();
   j["interval_widened"] = i.known ? Json(!i.widened.empty()) : Json();
   j["interval_widened_because"] = i.widened.empty() ? Json() : Json(i.why());
   j["algbw_GBps"] = p.algbw();
@@ -378,8 +400,8 @@ Document render_compare(const Json& report, const View& view) {
   document.lines(Role::answer, compare_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
                      falls_lines(points, view) + notes.text(view, table) +
-                     exact_bound_line(points, view) + extrapolation_line(points, view) +
-                     best_without_nccl_line(points, view) +
+                     published_line(points, table, view) + exact_bound_line(points, view) +
+                     extrapolation_line(points, view) + best_without_nccl_line(points, view) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "scenarios/report/check_words.hpp"
+#include "scenarios/report/coverage_report.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -169,27 +170,6 @@ Table sources_table(const Json& report) {
   return table;
 }
 
-Table generations_table(const Json& report) {
-  Table table;
-  table.column("GPU");
-  table.column("set");
-  for (const char* range : {"<1 MiB", ">=1 MiB"})
-    for (const auto& [heading, rank] : {std::pair("n ", 2), {"error ", 1}, {"inside ", 3}})
-      table.column(heading + std::string(range), rank);
-  for (const Json& g : report.at("generations")) {
-    std::vector<std::string> row{text_or(g, "generation"), text_or(g, "set")};
-    for (const char* range : {"below_1MiB", "from_1MiB"}) {
-      const Json& e = g[range];
-      const bool any = e.at("points").get<int>() > 0;
-      row.push_back(e.at("points").dump());
-      row.push_back(any ? percent(e.at("geometric_mean_error"), 1) : "-");
-      row.push_back(any && e.contains("in_interval") ? percent(e.at("in_interval")) : "-");
-    }
-    table.row(row);
-  }
-  return table;
-}
-
 /// The totals, in sentences.
 std::string reference_answer(const Json& report, const View& view) {
   std::string text;
@@ -227,6 +207,7 @@ Json reference_report(const ReferenceValidation& v) {
                                 {"set", e.set},
                                 {"below_1MiB", errors_report(e.small)},
                                 {"from_1MiB", errors_report(e.large)}});
+  j["intervals"] = coverage_report(interval_coverage(v.points));
   j["order"] = Json::array();
   for (const ReferenceRanking& r : v.rankings) {
     Json& one = j["order"].emplace_back(
@@ -253,7 +234,11 @@ Document render_reference(const Json& report, const View& view) {
   Document document;
   document.title("Predictions beside published measurements").gap();
   document.lines(Role::answer, reference_answer(report, view)).gap();
-  document.table(generations_table(report)).gap().table(table).gap();
+  document.table(generations_table(report)).gap();
+  const Table coverage = report.contains("intervals") ? coverage_table(report) : Table();
+  if (report.contains("intervals"))
+    document.lines(Role::notes, wrapped(kCoverageWords, view)).gap().table(coverage).gap();
+  document.table(table).gap();
   std::string text =
       wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "
                           "like, or are not NCCL's; they are left out.",
@@ -266,7 +251,8 @@ Document render_reference(const Json& report, const View& view) {
       text += wrapped("  - " + c.get<std::string>(), view, 4);
   }
   document.lines(Role::notes, text).gap().table(training).gap();
-  document.lines(Role::notes, hidden_line(table, view) + hidden_line(training, view));
+  document.lines(Role::notes, hidden_line(table, view) + hidden_line(coverage, view) +
+                                  hidden_line(training, view));
   if (!view.explain)
     return document.lines(Role::notes,
                           "--explain gives definitions; --points shows every point.\n");

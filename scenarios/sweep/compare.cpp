@@ -94,7 +94,11 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
       collective_bound(*job.candidates[best].cluster, p.collective,
                        Bytes{static_cast<double>(p.bytes)}, schedule.algorithm->summed_by)
           .time;
-  p.interval.low = std::min(p.time, std::max({p.interval.low, p.bound.time, least}));
+  const auto possible = [&](Seconds low) {
+    return std::min(p.time, std::max({low, p.bound.time, least}));
+  };
+  p.interval.low = possible(p.interval.low);
+  if (p.interval.published) p.interval.published->low = possible(p.interval.published->low);
   p.bottleneck = outcome.result.bottleneck;
   if (!outcome.result.loads.empty()) {
     p.bottleneck_kind = outcome.result.loads[0].kind;

@@ -302,11 +302,20 @@ RunBy Candidate::run_by(Bytes bytes) const {
 
 Interval Candidate::interval(Bytes bytes, const Outcome& outcome) const {
   const Seconds time = outcome.result.time;
-  if (cluster->node(0).machine().textbook || layout->workers < 2) return {time, time, false, {}};
+  if (cluster->node(0).machine().textbook || layout->workers < 2)
+    return {time, time, false, {}, {}};
   Uncertainty u = uncertainty(*profile, *cluster, bytes, run_by(bytes), method.collective);
   // The two errors do not depend on each other.
-  u.spread = std::exp(std::hypot(std::log(u.spread), std::log1p(outcome.extrapolation_error)));
-  return {u.low(time), u.high(time), true, u.reasons};
+  const auto joined = [&](double spread) {
+    return std::exp(std::hypot(std::log(spread), std::log1p(outcome.extrapolation_error)));
+  };
+  u.spread = joined(u.spread);
+  Interval interval{u.low(time), u.high(time), true, u.reasons, {}};
+  if (u.published) {
+    const double spread = joined(*u.published);
+    interval.published = {u.low(time, spread), time * spread};
+  }
+  return interval;
 }
 
 bool best_without_nccl(const Method& method, std::span<const Candidate> candidates) {

@@ -101,10 +101,16 @@ std::vector<Method> methods_of(const AllReduceSpec& spec,
 
 /// A 90 % prediction interval of a time.
 struct Interval {
-  Seconds low, high;   ///< 90 % of measurements are expected between
+  Seconds low, high;   ///< 90 % of measurements on healthy clusters are expected between
   bool known = false;  ///< false for `cluster.switch`, which cannot be measured
   std::vector<std::string>
       widened;  ///< why it was widened beyond the calibrated interval; empty: it was not
+  /// 90 % of what people publish is expected between: old software, virtual machines and faults
+  /// included. Of one collective that a library runs.
+  struct Published {
+    Seconds low, high;
+  };
+  std::optional<Published> published = {};
 
   std::string why() const;  ///< the reasons in one line
 };

@@ -34,7 +34,7 @@ struct UserRate {
   std::string precision_word() const { return precision ? to_text(*precision) : ""; }
 };
 
-/// Where the optimizer's states are.
+/// Where the optimizer's states and activations are.
 enum class Offload : std::uint8_t { none };
 template <>
 struct EnumWords<Offload> {

@@ -170,14 +170,16 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("no_sync", w.no_sync,
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
-  OneOf offload = one_of<Offload>("place for the optimizer's states");
-  for (const char* word : {"cpu", "nvme"})
+  OneOf offload = one_of<Offload>("place outside of the GPU");
+  for (const char* word :
+       {"cpu", "host", "nvme", "optimizer", "parameters", "params", "activations", "yes", "true"})
     offload.others.emplace_back(
         word,
         "offload to the host is not modelled: nothing here was measured of optimizers on "
-        "its cores, nor of PCIe while they run\n  accepted: none");
+        "its cores, nor of PCIe while states or activations are copied\n  accepted: none");
   f.optional("offload", w.offload,
-             "Where the optimizer's states are: on the GPU. Offload to the host is not modelled.",
+             "Where the optimizer's states and activations are: on the GPU. Offload to the host "
+             "is not modelled.",
              offload);
   describe_model_groups(f, w);
   f.verify([&w](FieldReader& r) {

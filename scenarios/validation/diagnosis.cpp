@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <set>
 
 #include "input/holds.hpp"
@@ -27,31 +26,6 @@ namespace {
 Cause wrong_instance(const cause::OtherGpu& other) {
   return {{other, {}, evidence::Gpu{other.gpu}}, 0, true};
 }
-NodeNetwork network_of(const Machine& m) {
-  return m.nic.efa > 0                     ? NodeNetwork::efa
-         : m.nic.fabric == NicFabric::roce ? NodeNetwork::roce
-                                           : NodeNetwork::infiniband;
-}
-
-/// The profile that was asked for, and whether it was made for such GPUs.
-remark::AskedProfile asked_profile(const Profile& profile, const Machine& machine) {
-  remark::AskedProfile asked{profile.name, profile.library, {}, machine.gpu->model};
-  std::vector<std::string> gpus = profile.nearest_for;
-  const std::vector<std::string> known = machine_names();
-  for (const std::string& name : profile.instances)  // a profile of one's own may name a file
-    if (holds(known, name) && machine_named(name).gpu)
-      gpus.push_back(family_of(*machine_named(name).gpu));
-  std::sort(gpus.begin(), gpus.end());
-  gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
-  if (!holds(gpus, family_of(*machine.gpu))) asked.made_for = std::move(gpus);
-  return asked;
-}
-
-/// Whether what is sent between nodes takes links or cards that are slower then.
-bool slows_network(Fault fault) {
-  return fault == Fault::rails || fault == Fault::link || fault == Fault::cards ||
-         fault == Fault::bounce;
-}
 
 /// Judges one table, step by step.
 class Diagnosis {
@@ -73,6 +47,7 @@ class Diagnosis {
   /// expected_times().
   ExpectedTimes predict(std::vector<Setup> setups, const std::vector<double>& sizes) const;
   void predict_healthy();
+  void expect_no_nvls();
   /// Takes published times of such a cluster, where there are any, as the healthy times.
   void use_published_times();
   /// Takes the times of the earlier log as the healthy times.
@@ -111,7 +86,8 @@ class Diagnosis {
   std::optional<LoneRow> lone_;
   bool only_lone_ = false;  // but for that row all is normal
   std::vector<Expectation> healthy_;
-  std::vector<double> correction_;  // of the model, by size: what healthy sites take over it
+  std::set<std::size_t> not_by_nvls_;  // rows whose elements the switch does not sum
+  std::vector<double> correction_;     // of the model, by size: what healthy sites take over it
 };
 
 void Diagnosis::take_rows() {
@@ -130,6 +106,9 @@ void Diagnosis::take_rows() {
                             remark::GuessedInstance{cluster_.machine.name});
   if (checked_.timed_by != kUsualCaller)
     checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
+  if (table_.gpus_of_process > 1)
+    checked_.remarks.push_back(
+        remark::OneProcess{table_.gpus_of_process, Seconds{CheckLimits::one_process}});
   if (!facts.other_plugin.empty())
     checked_.remarks.push_back(remark::OtherPlugin{facts.other_plugin});
   if (!facts.warnings.empty()) checked_.remarks.push_back(remark::Warned{facts.warnings});
@@ -157,6 +136,7 @@ void Diagnosis::predict_healthy() {
   const Expectations& expected = times.of[0];
   if (!expected) throw Interrupted();
   healthy_ = *expected;
+  expect_no_nvls();
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) use_published_times();
   if (question_.against == HealthyFrom::log) use_earlier_run();
@@ -167,6 +147,25 @@ void Diagnosis::predict_healthy() {
     else measured_from = r.from;
   if (!times.widened.empty() && !all_measured)
     checked_.remarks.push_back(remark::WideInterval{times.widened, measured_from});
+}
+
+/// Of elements that the switch does not sum, what other algorithms take.
+void Diagnosis::expect_no_nvls() {
+  const bool sums =
+      collective_ == Collective::all_reduce || collective_ == Collective::reduce_scatter;
+  if (!sums || !cluster_.machine.nvlink || !cluster_.machine.nvlink->multicast) return;
+  for (std::size_t i = 0; i < checked_.rows.size(); ++i)
+    if (const NcclRow& r = checked_.rows[i].row; !nvls_sums(r.type, r.redop))
+      not_by_nvls_.insert(i);
+  if (not_by_nvls_.empty()) return;
+  Setup without{{}, cluster_.machine, profile_};
+  without.machine.nvlink->multicast = false;
+  const Expectations expected = predict({without}, sizes_).of[0];
+  if (!expected) throw Interrupted();
+  for (const std::size_t i : not_by_nvls_) healthy_[i] = (*expected)[i];
+  const NcclRow& first = checked_.rows[*not_by_nvls_.begin()].row;
+  checked_.remarks.push_back(
+      remark::NotByNvls{first.type + (first.redop == "sum" ? "" : " by " + first.redop)});
 }
 
 void Diagnosis::use_published_times() {
@@ -182,7 +181,7 @@ void Diagnosis::use_published_times() {
   const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
-    if (!band) continue;
+    if (!band || not_by_nvls_.contains(i)) continue;
     replace_expectation(
         i, {band->time + Seconds{added}, band->low + Seconds{added}, band->high + Seconds{added}},
         HealthyFrom::published);
@@ -215,6 +214,8 @@ void Diagnosis::use_earlier_run() {
 }
 
 void Diagnosis::judge_rows() {
+  if (table_.gpus_of_process > 1)
+    for (Expectation& e : healthy_) e.high += CheckLimits::one_process;
   set_verdicts(checked_, healthy_);
   std::set<std::size_t> passed_over;
   if (starts_cold(checked_)) {
@@ -228,7 +229,7 @@ void Diagnosis::judge_rows() {
         remark::FirstUse{Bytes{first.bytes}, first.out_of_place->time, first.in_place->time});
   }
   checked_.normal = rows_are_normal(checked_, healthy_, passed_over);
-  lone_ = lone_slow_row(checked_);
+  lone_ = lone_slow_row(checked_, healthy_);
   if (lone_) {
     passed_over.insert(lone_->row);
     only_lone_ = rows_are_normal(checked_, healthy_, passed_over);
@@ -380,7 +381,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
       prefer_published(suspect, few.sizes,
                        {all[s].machine.name, cluster_.nodes, cluster_.ranks,
                         algorithm_forced_by(table_.facts, collective_), question_.without});
-    else
+    else if (!runs_otherwise(all[s].fault()))  // what was published is of NCCL's own choice
       for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
     const bool says = all[s].evidence.has_value();

@@ -183,6 +183,15 @@ struct WideInterval {
 struct PredictionAlone {
   Collective collective = Collective::all_reduce;
 };
+/// One process drives several GPUs, which its host has to start one after the other.
+struct OneProcess {
+  int gpus = 0;
+  Seconds longer;  ///< that its times may be
+};
+/// Elements of a type that the switch does not sum.
+struct NotByNvls {
+  std::string type;
+};
 /// The first size alone is slow.
 struct ColdStart {
   Bytes size;
@@ -378,18 +387,20 @@ struct LearntFault {
   std::optional<Finding> likeliest;  ///< nothing: no usual cause fits
 };
 }  // namespace remark
-using Remark = std::variant<
-    remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
-    remark::WideInterval, remark::PredictionAlone, remark::ColdStart, remark::FirstUse,
-    remark::EarlyChange, remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced,
-    remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
-    remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics,
-    remark::AtLineRate, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
-    remark::SlowInPlace, remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes,
-    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
-    remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
-    remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
-    remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut,
-    remark::LearntFault, remark::OtherPlugin, remark::Warned>;
+using Remark =
+    std::variant<remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
+                 remark::OneProcess, remark::NotByNvls, remark::WideInterval,
+                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
+                 remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced,
+                 remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes,
+                 remark::SingleSize, remark::BelowMinimum, remark::TimesAlone, remark::Scatter,
+                 Choices, remark::AboveNics, remark::AtLineRate, remark::BesideEarlier,
+                 remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
+                 remark::SuddenFall, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
+                 remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
+                 remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus,
+                 remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
+                 remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote,
+                 remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

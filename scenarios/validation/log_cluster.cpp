@@ -125,6 +125,35 @@ std::string alike_words(const std::string& type, const std::vector<std::string>&
                        : fmt::format("one of {}", fmt::join(alike, ", "));
 }
 
+/// Where the GPUs of a machine are on the PCI bus, of which every host of its kind has the same.
+struct Buses {
+  std::string_view machine;  ///< "p5.48xlarge"; "" for one that foreduce does not know
+  std::string_view buses;
+};
+/// aws/aws-ofi-nccl topology/p5.48xl-topo.xml; lspci and nvidia-smi of p5 instances; nccl-tests on
+/// Google's a3-megagpu-8g and a3-highgpu-8g (lessizzmore/create-a3mega-ztan-fork).
+constexpr Buses kBuses[] = {{"p5.48xlarge", "4f 60 70 80 90 a0 b0 c0"},
+                            {"p5.48xlarge", "53 64 75 86 97 a8 b9 ca"},
+                            {"", "04 05 0b 0c 84 85 8b 8c"}};
+
+/// Whether a log of H100 that names no network may be of p5, by its GPUs' addresses. Throws
+/// InputError where they are those of Google's A3.
+bool may_be_p5(const NcclLog& log, const NcclTable& t) {
+  const std::string buses = fmt::format("{}", fmt::join(t.gpu_buses, " "));
+  constexpr std::size_t kAll = 8;
+  if (t.gpu_buses.size() != kAll || t.facts.network == NcclNetwork::efa) return true;
+  const auto known = std::find_if(std::begin(kBuses), std::end(kBuses),
+                                  [&](const Buses& b) { return b.buses == buses; });
+  if (known == std::end(kBuses)) return false;
+  if (known->machine.empty())
+    throw table_error(log, t,
+                      "its GPUs have the PCI addresses of Google's A3, and no machine that ships "
+                      "has such a network",
+                      "describe the machine in a file (docs/machine.md) and give --instance "
+                      "./file.yaml; on hgx-h100-ib each GPU has a card of 400 Gb/s");
+  return true;
+}
+
 /// The instance type that the log names, or that has its GPUs, so many of them a node. Throws
 /// InputError where none or several have.
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
@@ -163,6 +192,8 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
         "give --instance");
   }
+  if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t))
+    if (const auto one = elsewhere_with(t, per_node)) return one->name;
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
   return fitting[0];
 }
@@ -299,8 +330,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   LogCluster w;
   const int per_node = nodes > 0 ? t.ranks / nodes : std::max(1, t.least_on_host);
   const bool verbs = t.facts.network == NcclNetwork::unknown && !t.facts.most_nics &&
-                     t.facts.platform.empty() &&
-                     t.facts.cards_listed();  // NCCL_IB_HCA, which EFA has no use for
+                     t.facts.platform.empty() && t.facts.names_rdma_cards();
   const bool rdma = instance.empty() && (t.facts.network == NcclNetwork::infiniband || verbs);
   const auto known = rdma ? elsewhere_with(t, nodes > 0 ? per_node : 0) : std::nullopt;
   w.machine = given   ? *given
@@ -336,6 +366,25 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   }
   w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;
+}
+
+remark::AskedProfile asked_profile(const Profile& profile, const Machine& machine) {
+  remark::AskedProfile asked{profile.name, profile.library, {}, machine.gpu->model};
+  std::vector<std::string> gpus = profile.nearest_for;
+  const std::vector<std::string> known = machine_names();
+  for (const std::string& name : profile.instances)  // a profile of one's own may name a file
+    if (holds(known, name) && machine_named(name).gpu)
+      gpus.push_back(family_of(*machine_named(name).gpu));
+  std::sort(gpus.begin(), gpus.end());
+  gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+  if (!holds(gpus, family_of(*machine.gpu))) asked.made_for = std::move(gpus);
+  return asked;
+}
+
+NodeNetwork network_of(const Machine& m) {
+  return m.nic.efa > 0                     ? NodeNetwork::efa
+         : m.nic.fabric == NicFabric::roce ? NodeNetwork::roce
+                                           : NodeNetwork::infiniband;
 }
 
 }  // namespace foreduce

@@ -46,4 +46,9 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& table, const std::string& instance,
                           int nodes);
 
+/// The profile that was asked for, and whether it was made for such GPUs.
+remark::AskedProfile asked_profile(const Profile& profile, const Machine& machine);
+/// What its nodes are joined by.
+NodeNetwork network_of(const Machine& m);
+
 }  // namespace foreduce

@@ -196,6 +196,12 @@ std::optional<NcclFacts::Cards> NcclFacts::cards_listed() const {
   return cards;
 }
 
+bool NcclFacts::names_rdma_cards() const {
+  const std::string list = setting("NCCL_IB_HCA");
+  const std::string first = list.substr(std::min(list.find_first_not_of("=^"), list.size()));
+  return !first.empty() && !first.starts_with("efa") && !first.starts_with("rdmap");
+}
+
 void take_info(NcclFacts& facts, string_view line) {
   const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
   if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())

@@ -58,6 +58,9 @@ struct NcclFacts {
     bool operator==(const Cards&) const = default;
   };
   std::optional<Cards> cards_listed() const;
+  /// Whether NCCL_IB_HCA names cards of InfiniBand or RoCE, or leaves some out ("mlx5",
+  /// "^mlx5_8"). EFA's plugin has no use for it.
+  bool names_rdma_cards() const;
   /// Of a setting; "" where it is not there.
   std::string setting(const std::string& name) const {
     const auto at = settings.find(name);

@@ -34,6 +34,17 @@ InputError fail(const std::string& file, int line, std::string message, std::str
       Problem{file, line, line > 0 ? 1 : 0, "", std::move(message), std::move(hint), ""});
 }
 
+/// Why a row of CPU's times may be left out.
+constexpr string_view kUntold =
+    "a time of the CPU (-C 1), and too low a bandwidth to tell the GPU's; left out";
+/// A timing whose time is the CPU's: its bandwidth is the GPU's all the same (nccl-tests
+/// common.cu). Nothing where that has too few decimals.
+std::optional<NcclTiming> by_bandwidth(double bytes, double algbw, double busbw) {
+  constexpr double kTold = 0.1;  // GB/s
+  if (algbw < kTold) return std::nullopt;
+  return NcclTiming{Seconds{bytes / algbw / 1e9}, algbw, busbw};
+}
+
 class LogReader {
  public:
   LogReader(const std::string& name, NoRow no_row) : no_row_(no_row) { log_.file = name; }
@@ -182,12 +193,11 @@ class LogReader {
       heading_seen_ = false;
       begin_ranks();
       begin_run();
-      const auto most = std::find(words.begin(), words.end(), "maxBytes");
-      asked_bytes_ = words.end() - most > 1 ? whole(most[1]).value_or(0) : 0;
+      asked_ = asked_in(words);
       return true;
     }
     if (words.size() > 3 && words[0] == "Reducing" && words[1] == "maxBytes") {
-      asked_bytes_ = whole(words[3]).value_or(0);
+      asked_.bytes = whole(words[3]).value_or(0);
       return true;
     }
     if (words.size() > 4 && words[0] == "Avg" && words[1] == "bus") {
@@ -215,7 +225,8 @@ class LogReader {
     if (open_) return log_.tables.back();
     NcclTable t;
     t.collective = collective_;
-    t.asked_bytes = asked_bytes_;
+    t.asked_bytes = asked_.bytes;
+    t.gpus_of_process = asked_.each_process;
     ranks_.tell(t);
     log_.tables.push_back(std::move(t));
     open_ = true;
@@ -265,12 +276,9 @@ class LogReader {
                                     ? fmt::format("a row whose time is {}; left out", word(at))
                                     : "a row with something else where a number is due; left out");
       if (c->cpu_time) {
-        constexpr double kTold = 0.1;  // GB/s: below, two decimals are too few
-        if (*algbw < kTold)
-          return note(
-              "a time of the CPU (-C 1), and too low a bandwidth to tell the GPU's; left out");
-        (half == 0 ? r.out_of_place : r.in_place) =
-            NcclTiming{Seconds{bytes / *algbw / 1e9}, *algbw, *busbw};
+        const auto timing = by_bandwidth(bytes, *algbw, *busbw);
+        if (!timing) return note(std::string(kUntold));
+        (half == 0 ? r.out_of_place : r.in_place) = timing;
         continue;
       }
       // What the columns say of each other tells a shifted or damaged row from a sound one, but for
@@ -336,8 +344,8 @@ class LogReader {
   NcclLog log_;
   NcclFacts facts_;
   CommandSettings settings_;
-  std::size_t told_ = 0;    // tables that have their facts
-  double asked_bytes_ = 0;  // of the run that has begun
+  std::size_t told_ = 0;  // tables that have their facts
+  AskedRun asked_;           // of the run that has begun
   int line_ = 0;
   bool ends_ = true, open_ = false;
   std::string collective_;
@@ -423,7 +431,7 @@ NcclLog LogReader::json(string_view text) {
   }
   const json& config =
       all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
-  asked_bytes_ = number_of(config, "maximum_bytes").value_or(0);
+  asked_.bytes = number_of(config, "maximum_bytes").value_or(0);
   for (nccl_json::Device& d : nccl_json::devices_of(config))
     ranks_.take(d.rank, std::move(d.host), std::move(d.gpu));
   if (!all["results"].is_array()) throw wrong("results are no list");
@@ -442,21 +450,27 @@ NcclLog LogReader::json(string_view text) {
       throw wrong(fmt::format("results[{}] lacks size, count or a known type", at));
     row.bytes = *bytes;
     row.count = *count;
+    bool untold = false;
     for (const char* half : {"out_of_place", "in_place"}) {
       const auto found = r.find(half);
       if (found == r.end() || found->is_null()) continue;
-      const auto time = found->is_object()
-                            ? number_of(*found, found->contains("cpu_time") ? "cpu_time" : "time")
-                            : std::nullopt;
+      const bool of_cpu = found->is_object() && found->contains("cpu_time");
+      const auto time =
+          found->is_object() ? number_of(*found, of_cpu ? "cpu_time" : "time") : std::nullopt;
       const auto algbw = found->is_object() ? number_of(*found, "alg_bw") : std::nullopt,
                  busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
       if (!time || !algbw || !busbw || !(*time > 0))
         throw wrong(fmt::format("results[{}].{} lacks time, alg_bw or bus_bw", at, half));
-      NcclTiming timing{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
-      timing.unchecked = !timing.wrong;
+      std::optional<NcclTiming> timing = NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw};
+      if (of_cpu) timing = by_bandwidth(*bytes, *algbw, *busbw);
+      untold = untold || !timing;
+      if (!timing) continue;
+      timing->wrong = number_of(*found, "nwrong");
+      timing->unchecked = !timing->wrong;
       (half[0] == 'o' ? row.out_of_place : row.in_place) = timing;
     }
     if (row.out_of_place || row.in_place) add(std::move(row));
+    else if (untold) note(fmt::format("results[{}] is {}", at, kUntold));
     else note(fmt::format("results[{}] has no time; left out", at));
   }
   NcclLog log = finish();

@@ -62,6 +62,8 @@ struct NcclTable {
   std::string mixed;  ///< "NVIDIA A100-SXM4-40GB and NVIDIA H100 80GB HBM3", where mixed; else ""
   std::string caller = "nccl-tests";    ///< see models/caller.hpp
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
+  int gpus_of_process = 1;              ///< -g times -t: of several GPUs one process drives all
+  std::vector<std::string> gpu_buses;   ///< "53", "64", …: of a host's GPUs; empty: not known
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
   double most_left_out = 0;             ///< the largest size whose row is whole but not sound

@@ -114,6 +114,16 @@ std::string without_tags(string_view line) {
   return plain;
 }
 
+AskedRun asked_in(const Words& words) {
+  const auto after = [&](string_view name) {
+    const auto at = std::find(words.begin(), words.end(), name);
+    return words.end() - at > 1 ? whole(at[1]) : std::nullopt;
+  };
+  constexpr double kMost = 1024;
+  const double each = after("nThread").value_or(1) * after("nGpus").value_or(1);
+  return {after("maxBytes").value_or(0), each >= 1 && each <= kMost ? static_cast<int>(each) : 1};
+}
+
 double half_digit(string_view word) {
   const std::size_t point = word.find('.');
   const std::size_t digits =

@@ -83,6 +83,12 @@ std::string without_colours(string_view line);
 std::string without_tags(string_view line);
 /// A whole word as a finite number that is not negative.
 std::optional<double> number(string_view word);
+/// What the line "nThread 1 nGpus 8 minBytes 8 maxBytes 1073741824 …" says of a run.
+struct AskedRun {
+  double bytes = 0;      ///< up to which; 0: unknown
+  int each_process = 1;  ///< GPUs of a process
+};
+AskedRun asked_in(const Words& words);
 /// Half of the last digit that is printed: 0.05 of "1.1", 0.5 of "34".
 double half_digit(string_view word);
 /// The same, and infinity for what is no number ("nan", "-inf"), as errors may be.

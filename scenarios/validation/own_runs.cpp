@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "input/counted.hpp"
 #include "input/json.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -39,6 +40,13 @@ class RunsReader {
           fmt::format("it ran on {} node{}, and --cluster has {}", layout["nodes"].dump(),
                       layout["nodes"] == 1 ? "" : "s", nodes_),
           "threads are on one node; foreduce run under mpirun or srun is on as many as hosts");
+    if (layout.value("channels", Json(1)) != 1)
+      throw file_error(file_,
+                       fmt::format("it ran with --channels {}, and predictions are of one channel",
+                                   layout["channels"].dump()),
+                       "foreduce run without --channels");
+    if (layout.contains("servers") && layout["servers"].is_number_integer())
+      servers_ = layout["servers"];
     if (report.contains("collective")) collective_ = collective_of(report["collective"]);
     const std::size_t before = v.runs.size() + v.replays.size();
     for (const Json& row : report["rows"]) {
@@ -78,6 +86,7 @@ class RunsReader {
     if (!run.algorithm)
       throw bad(fmt::format("row {}: there is no algorithm called '{}' for {}", row_, algorithm,
                             title_of(collective_)));
+    run.servers = servers_;
     run.inner = row.contains("inner") ? word(row, "inner") : kUsualInner;
     run.type = type_named(word(row, "dtype"));
     const Json place = row.contains("in_place") ? row["in_place"] : Json();
@@ -100,7 +109,7 @@ class RunsReader {
   }
 
   std::string file_;
-  int ranks_, nodes_;
+  int ranks_, nodes_, servers_ = 0;
   Collective collective_ = Collective::all_reduce;
   std::size_t row_ = 0;
 };
@@ -125,8 +134,14 @@ void predict_runs(UserRunsValidation& v, const std::shared_ptr<const Cluster>& c
     if (algorithm.uses_servers && !with_servers) with_servers = with_co_located_servers(cluster);
     const auto& on = algorithm.uses_servers ? with_servers : cluster;
     const Plan plan{run.segments, 1, run.inner};
-    if (const auto why = unsupported_reason(algorithm, rank_layout(*on), plan))
+    const Layout layout = rank_layout(*on);
+    if (const auto why = unsupported_reason(algorithm, layout, plan))
       throw file_error(v.cluster, fmt::format("{}: {}", algorithm.name, *why));
+    if (algorithm.uses_servers && run.servers > 0 && run.servers != layout.servers())
+      throw file_error(v.cluster,
+                       fmt::format("{} ran with {} and is predicted with {}", algorithm.name,
+                                   counted(run.servers, "server"), layout.servers()),
+                       "foreduce run with one server for each node (--servers)");
     Schedule schedule;
     schedule.algorithm = &algorithm;
     schedule.plan = plan;

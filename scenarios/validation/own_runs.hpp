@@ -17,6 +17,7 @@ struct UserRun {
   const Algorithm* algorithm = nullptr;
   std::string inner;
   int segments = 1;
+  int servers = 0;        ///< in all; 0: the report does not say
   std::size_t count = 0;  ///< elements of each rank's buffer
   Type type = Type::f32;
   double bytes = 0, measured = 0, predicted = 0;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -52,6 +53,15 @@ bool names_one_gpu(const std::string& device) {
 }
 }  // namespace
 
+namespace {
+/// "53" of "0[0x53]" and of "0[0000:53:00]"; "" where there is no address.
+std::string bus_of(const std::string& device) {
+  static const std::regex address(R"(\[(?:0x|[0-9a-fA-F]{4,8}:)([0-9a-fA-F]{2})(?:[:\]].*)?)");
+  std::smatch found;
+  return std::regex_search(device, found, address) ? found[1].str() : "";
+}
+}  // namespace
+
 int RankList::hosts() const {
   std::set<std::string> names;
   std::map<std::pair<std::string, std::string>, int> on_device;
@@ -81,6 +91,9 @@ void RankList::tell(NcclTable& t) const {
   std::map<std::string, int> on_host;
   std::set<std::string> gpus;
   for (const auto& [rank, r] : ranks_) {
+    if (const std::string bus = bus_of(r.device);
+        !bus.empty() && r.host == ranks_.begin()->second.host)
+      t.gpu_buses.push_back(bus);
     ++on_host[r.host];
     if (r.gpu != "NVIDIA Graphics Device") gpus.insert(r.gpu);  // what a driver calls what is new
     if (const auto device = nccl_words::small(r.device.substr(0, r.device.find('['))))

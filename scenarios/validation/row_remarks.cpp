@@ -97,6 +97,11 @@ std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
 
 bool has_doubtful_plateau(const CheckedTable& table) {
   const auto& rows = table.rows;
+  if (!rows.empty() && rows.back().from == HealthyFrom::model &&
+      rows.back().verdict == Verdict::normal &&
+      rows.back().row.bytes >= CheckLimits::bandwidth_from &&
+      rows.back().high > CheckLimits::says_little * rows.back().expected)
+    return true;
   const bool ends_early = !rows.empty() && rows.back().row.bytes < CheckLimits::plateau_from;
   const auto doubtful = [ends_early](const CheckedRow& r) {
     if (r.row.bytes < (ends_early ? CheckLimits::one_protocol_from : CheckLimits::plateau_from) ||
@@ -194,7 +199,8 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
   return remark::SlowInPlace{Bytes{row.bytes}, row.in_place->time, ratio(worst)};
 }
 
-std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
+std::optional<LoneRow> lone_slow_row(const CheckedTable& table,
+                                     const std::vector<Expectation>& expected) {
   const auto& rows = table.rows;
   // Among sizes that follow each other smoothly less stands out.
   const double far = scatter_of(table) == 0 ? CheckLimits::lone : CheckLimits::lone_far;
@@ -216,8 +222,16 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
       if (!small) small = LoneRow{i, false, {Bytes{bytes}, times, last}};
       continue;
     }
-    return LoneRow{
-        i, plateau || (times > far && !may_be_a_switch(rows[i])), {Bytes{bytes}, times, last}};
+    // Where the model's interval is that wide, it does not know the sizes beside it any better.
+    const bool vague = rows[i].verdict == Verdict::normal &&
+                       rows[i].high > CheckLimits::lone_far * rows[i].expected;
+    // Where the model changes protocols beside it, NCCL may do so a size later or earlier.
+    const bool changes =
+        rows[i].from == HealthyFrom::model && times < CheckLimits::lone_far &&
+        (expected[i - 1].by != expected[i].by || (!last && expected[i + 1].by != expected[i].by));
+    return LoneRow{i,
+                   plateau || (times > far && !vague && !changes && !may_be_a_switch(rows[i])),
+                   {Bytes{bytes}, times, last}};
   }
   return small;
 }

@@ -26,8 +26,8 @@ std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
 /// and of large ones.
 remark::BesideEarlier beside_earlier(const CheckedTable& table);
 /// Whether the two largest sizes, or the only one, take much longer than the model predicts,
-/// although its interval is so wide here that they are inside; or whether healthy clusters that
-/// were published say so of one of them.
+/// although its interval is so wide here that they are inside; whether it is so wide that it says
+/// nothing; or whether healthy clusters that were published say so of one of them.
 bool has_doubtful_plateau(const CheckedTable& table);
 /// Why bus bandwidth may be above the NICs': a tree on two nodes sends S over them where busbw
 /// counts 2(n-1)/n of it. Nothing where it is not, or where a ring is forced.
@@ -58,7 +58,8 @@ struct LoneRow {
 };
 /// The first of them, rather of large sizes; nothing where there is none. Small ones, where latency
 /// jitters, take twice as long at least, and are never far.
-std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
+std::optional<LoneRow> lone_slow_row(const CheckedTable& table,
+                                     const std::vector<Expectation>& expected);
 /// Where bus bandwidth falls from one large size to the next, and stays lower at the one after it,
 /// although it should grow: the deepest fall; nothing where there is none.
 std::optional<remark::SuddenFall> sudden_fall(const CheckedTable& table);

@@ -106,7 +106,8 @@ bool starts_cold(const CheckedTable& table) {
   const auto& rows = table.rows;
   return rows.size() > 2 && rows[0].verdict == Verdict::slow &&
          rows[0].row.bytes < CheckLimits::latency_below && rows[1].verdict != Verdict::slow &&
-         rows[2].verdict != Verdict::slow;
+         rows[2].verdict != Verdict::slow &&
+         seconds_of(rows[0]) > CheckLimits::repeats_small * seconds_of(rows[1]);
 }
 
 }  // namespace foreduce

@@ -191,6 +191,13 @@ void prefer_published(std::vector<Expectation>& times, const std::vector<double>
 
 bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fault::floor; }
 
+bool slows_network(Fault fault) {
+  return fault == Fault::rails || fault == Fault::link || fault == Fault::cards ||
+         fault == Fault::bounce;
+}
+bool runs_otherwise(Fault fault) {
+  return fault == Fault::algorithm || fault == Fault::protocol || fault == Fault::no_nvls;
+}
 bool leaves_no_other(Fault fault) { return fault == Fault::sockets || fault == Fault::pcie; }
 
 bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few) {

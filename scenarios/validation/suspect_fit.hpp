@@ -92,6 +92,10 @@ void prefer_published(std::vector<Expectation>& times, const std::vector<double>
                       const HealthyRuns& runs);
 /// Whether a fault costs each message alike, so that large sizes hardly show it.
 bool of_small_sizes(Fault fault);
+/// Whether what is sent between nodes takes links or cards that are slower then.
+bool slows_network(Fault fault);
+/// Whether NCCL runs another algorithm or protocol then than on a healthy cluster.
+bool runs_otherwise(Fault fault);
 /// Whether a line of the log that speaks of this fault leaves no other cause.
 bool leaves_no_other(Fault fault);
 /// Whether the largest size takes no longer than the suspect would.

@@ -5,6 +5,7 @@
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/checked.hpp"
 #include "tests/support/checked_logs.hpp"
+#include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
 namespace foreduce {
@@ -73,8 +74,54 @@ NcclLog of_unknown_h100(const std::string& name, double factor = 1, double from 
   facts.most_nics.reset();
   facts.platform.clear();
   log.tables[0].gpu = "NVIDIA H100 80GB HBM3";
+  log.tables[0].gpu_buses.clear();
   log.tables[0].hosts = 2;
   return log;
+}
+
+// Every p5 has its GPUs at the same PCI addresses.
+TEST(Check, TakesH100AtOtherAddressesForAMachineOutsideOfEc2) {
+  NcclLog log = of_unknown_h100("awsome_p5_2n"), slow = of_unknown_h100("awsome_p5_2n", 3);
+  const auto judged_as = [&](std::vector<std::string> buses) {
+    log.tables[0].gpu_buses = std::move(buses);
+    return checked(log, "").instance;
+  };
+  EXPECT_EQ(judged_as({"53", "64", "75", "86", "97", "a8", "b9", "ca"}), "p5.48xlarge");
+  EXPECT_EQ(judged_as({"4f", "60", "70", "80", "90", "a0", "b0", "c0"}), "p5.48xlarge");
+  EXPECT_EQ(judged_as({"53", "64", "75", "86"}), "p5.48xlarge");  // of some GPUs nothing is told
+  EXPECT_EQ(judged_as({"1b", "29", "45", "4e", "9b", "a9", "b1", "db"}), "hgx-h100-ib");
+  slow.tables[0].gpu_buses = {"04", "05", "0b", "0c", "84", "85", "8b", "8c"};
+  EXPECT_SAYS(error_of([&] { checked(slow, ""); }), "the PCI addresses of Google's A3");
+}
+
+// nccl-tests -g 8: the host starts eight GPUs, one after the other.
+TEST(Check, AllowsOneProcessThatDrivesAllGpusMoreTimeForEachCall) {
+  NcclLog log = of_unknown_h100("awsome_p5_2n");
+  for (NcclRow& r : log.tables[0].rows)
+    if (r.out_of_place) r.out_of_place->time += Seconds{25e-6};
+  EXPECT_FALSE(checked(log, "p5.48xlarge").normal);
+  log.tables[0].gpus_of_process = 8;
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_TRUE(t.normal) << causes_of(t);
+  EXPECT_SAYS(remarks_of(t), "one process drives 8 GPUs");
+}
+
+// NVLS does not sum bytes: 390 GB/s are what a ring has on two nodes, where float has 487.
+TEST(Check, ExpectsNoNvlsOfTypesThatItDoesNotSum) {
+  const auto judged = [](const char* type) {
+    NcclLog log = of_unknown_h100("nebius_h100_ib_2n");
+    log.tables[0].rows.resize(1);
+    NcclRow& row = log.tables[0].rows[0];
+    row.bytes = 8.0 * (1 << 30);
+    row.type = type;
+    row.redop = "sum";
+    row.in_place.reset();
+    row.out_of_place = NcclTiming{Seconds{row.bytes / 208e9}, 208, 390};
+    return checked(log, "hgx-h100-ib");
+  };
+  EXPECT_TRUE(judged("int8").normal);
+  EXPECT_SAYS(remarks_of(judged("int8")), "NVLS does not sum int8");
+  EXPECT_FALSE(judged("half").normal);
 }
 
 TEST(Check, JudgesALogThatNamesNoMachineAsTheOneThatItsTimesFit) {

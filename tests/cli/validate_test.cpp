@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "models/uncertainty.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/report_checks.hpp"
 #include "tests/support/says.hpp"
@@ -136,8 +137,30 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   EXPECT_EQ(others.at("from_1MiB").at("points"), 364);
   // All-to-alls of superbench-a100 alone are 84 % off.
   EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.17);
-  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.16);
+  // One process drives all GPUs there, which one all-to-all of 1 KiB in one node shows.
+  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.163);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.87);
+}
+
+// Nine of ten: all sites by what the others tell, healthy ones by the interval itself, which from
+// 64 KiB to 1 MiB misses four in a hundred more.
+TEST_F(ValidateReference, IntervalsHoldNineOfTenOfWhatNoFitHasSeen) {
+  const json& ranges = report.at("intervals");
+  const auto& shipped = uncertainty_constants().published;
+  ASSERT_EQ(ranges.size(), 4u);
+  ASSERT_EQ(shipped.size(), 4u);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    SCOPED_TRACE(ranges[i].dump());
+    const json &published = ranges[i].at("published"), &healthy = ranges[i].at("healthy");
+    EXPECT_GE(published.at("inside"), 0.88);
+    EXPECT_LE(published.at("inside"), 0.92);
+    EXPECT_GE(healthy.at("inside"), i == 1 ? 0.84 : 0.9);
+    EXPECT_GE(published.at("points"), 120);
+    EXPECT_GE(published.at("sources"), 25);
+    EXPECT_NEAR(published.at("power"), shipped[i].power, 0.02);
+  }
+  EXPECT_LE(ranges[0].at("healthy").at("median_width"), 1.6);
+  EXPECT_LE(ranges[3].at("published").at("median_width"), 1.35);
 }
 
 // On eight p3dn nodes ring and double tree are predicted within 0.3 % at 32 MiB, where they change

@@ -9,6 +9,7 @@
 
 #include "algorithms/extensions/schedule.hpp"
 #include "real/measure.hpp"
+#include "real/measured_rank.hpp"
 #include "real/replay.hpp"
 #include "real/thread_backend.hpp"
 #include "tests/support/buffers.hpp"
@@ -114,6 +115,54 @@ TEST(ReplayOnThreads, EndsWhenACollectiveFails) {
   } catch (const TransportError& e) {
     EXPECT_SAYS(std::string(e.what()), "the third call fails");
   }
+}
+
+/// Rank 0 offers its buffer to rank 1 and fails; rank 1 never asks for it.
+Event offers_and_fails(Transport& t, Buffer data, Op, const Plan&, Event after) {
+  if (t.rank() > 0) return t.recv(0, {.step = 1}, data);
+  t.send(1, {}, data, after);
+  throw TransportError("rank 0 gives up");
+}
+
+// Its buffer is freed when the exception comes out of here, so nobody may begin to read it any
+// more.
+TEST(MeasuredRank, StopsAllRanksBeforeAnAlgorithmsFailureComesOut) {
+  SessionOptions options;
+  options.ranks_per_process = 2;
+  Session session({}, options);
+  Algorithm failing = *find_algorithm("ring");
+  failing.run = offers_and_fails;
+  bool stopped = false;
+  const auto work = [&](HostRank& rank) {
+    MeasuredRank measured(rank, session);
+    std::vector<float> data(1000);
+    try {
+      measured.run(failing, {1, 1},
+                   {reinterpret_cast<std::byte*>(data.data()), 0, data.size(), Type::f32});
+    } catch (const TransportError&) {
+      if (rank.rank() == 0) stopped = rank.stopped();
+      throw;
+    }
+  };
+  EXPECT_THROW(session.run(work), TransportError);
+  EXPECT_TRUE(stopped);
+}
+
+// It has nothing to do in one long iteration of an algorithm without servers.
+TEST(MeasuredRank, ServersWaitLongerThanRanksMayBeIdle) {
+  SessionOptions options;
+  options.ranks_per_process = 1;
+  options.servers_per_process = 1;
+  options.timeout_s = 0.2;
+  Session session({}, options);
+  Algorithm slow = *find_algorithm("ring");
+  slow.run = [](Transport&, Buffer, Op, const Plan&, Event after) -> Event {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return after;
+  };
+  const auto results = measure(session, {{.name = "", .algorithm = &slow, .plan = {}, .count = 10}},
+                               {.warmup = 0, .iterations = 1, .check = false});
+  EXPECT_GE(results.at(0).in_place.samples.at(0), 0.5);
 }
 
 TEST(ReplayOnThreads, StreamsRunBesideEachOther) {

@@ -227,6 +227,22 @@ TEST(WrongSum, FindsAScheduleThatSumsWrongly) {
   EXPECT_EQ(wrong(*find_algorithm("ring"), 4096), "");  // on fewer nodes
 }
 
+// Groups run a schedule among their own ranks, which on all ranks together may be another.
+TEST(WrongSum, IsOfTheGroupsThatRunASchedule) {
+  Algorithm pairs = *find_algorithm("ring");
+  pairs.name = "pairs";
+  pairs.run = half_a_ring;
+  const auto wrong = [&](const RankGroups& groups) {
+    return run_in_child(
+               [&] { return nlohmann::json(wrong_sum(*flat_cluster(6), pairs, {}, groups)); })
+        .value.get<std::string>();
+  };
+  EXPECT_EQ(wrong({2, 1}), "");
+  EXPECT_EQ(wrong({2, 3}), "");
+  EXPECT_SAYS(wrong({3, 1}), "pairs is wrong on 3 nodes");
+  EXPECT_SAYS(wrong({}), "pairs is wrong on 6 nodes");
+}
+
 /// Right unless segments travel together.
 Event ring_or_half_of_it(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   return plan.together > 0 ? half_a_ring(t, data, op, plan, after)

@@ -53,6 +53,7 @@ TEST(Hints, WaysToShardAreSaidInTheWordsOfAScenario) {
 // The schema offers what works.
 TEST(Hints, OffloadIsNoneAndCpuGetsTheReason) {
   EXPECT_SAYS(hint_of("offload: cpu"), "offload to the host is not modelled");
+  EXPECT_SAYS(hint_of("offload: activations"), "offload to the host is not modelled");
   EXPECT_EQ(hint_of("offload: none"), "(accepted)");
   const nlohmann::json offload =
       scenario_schema()["properties"]["workload"]["properties"]["offload"];

@@ -69,6 +69,17 @@ TEST(ParseNcclLog, CountsTheCardsThatASettingLists) {
   EXPECT_EQ(NcclFacts{}.cards_listed(), std::nullopt);
 }
 
+TEST(ParseNcclLog, TakesCardsThatASettingNamesOrLeavesOutForThoseOfRdma) {
+  const auto named = [](const char* value) {
+    NcclFacts facts;
+    facts.settings["NCCL_IB_HCA"] = value;
+    return facts.names_rdma_cards();
+  };
+  for (const char* value : {"mlx5", "mlx5_", "=mlx5_0", "^mlx5_8", "^=mlx5_8,mlx5_9", "bnxt_re0"})
+    EXPECT_TRUE(named(value)) << value;
+  for (const char* value : {"", "^", "efa_0", "=rdmap16s27"}) EXPECT_FALSE(named(value)) << value;
+}
+
 TEST(ParseNcclLog, ReadsRatesOfCardsPluginsAndWarnings) {
   NcclFacts facts;
   for (const char* line : {"n:1:1 [0] NCCL INFO    + NET[50.0] - NET/0 (0/d4f9/1/50.000000)",

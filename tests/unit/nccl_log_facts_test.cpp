@@ -201,7 +201,7 @@ std::string json_log() {
         rank ? "," : "", rank, rank / 8, rank % 8);
   return R"({"version":3,"start_time":"..","args":["./all_reduce_perf","-b","8"],"env":["AWS_SECRET_ACCESS_KEY=hunter2"],"nccl_version":23007,"config":{"devices":[)" +
          devices +
-         R"(]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":164.3,"alg_bw":0.0,"bus_bw":0.0,"nwrong":0},"in_place":{"cpu_time":160.0,"alg_bw":0.0,"bus_bw":0.0,"nwrong":null},"actual_iterations":20,"experiment_name":""}]})";
+         R"(]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":164.3,"alg_bw":0.0,"bus_bw":0.0,"nwrong":0},"in_place":{"time":160.0,"alg_bw":0.0,"bus_bw":0.0,"nwrong":null},"actual_iterations":20,"experiment_name":""}]})";
 }
 
 TEST(ParseNcclLog, ReadsJson) {
@@ -211,6 +211,20 @@ TEST(ParseNcclLog, ReadsJson) {
   EXPECT_EQ(log.tables[0].hosts, 2);
   EXPECT_EQ(log.tables[0].collective, "all_reduce");
   EXPECT_NEAR(log.tables[0].rows.at(0).in_place->time.value, 160e-6, 1e-12);
+}
+
+// With -C 1 the time is that of launching, 100 us for 1 GiB; the bandwidth is the GPUs' all the
+// same.
+TEST(ParseNcclLog, TakesGpuTimesFromTheBandwidthsOfCpuTimedJson) {
+  std::string json = json_log();
+  const auto results = json.find("\"results\":[");
+  json = json.substr(0, results) + R"("results":[
+{"size":8,"count":2,"type":"float","redop":"sum","in_place":{"cpu_time":99.0,"alg_bw":0.0,"bus_bw":0.0}},
+{"size":1073741824,"count":268435456,"type":"float","redop":"sum","in_place":{"cpu_time":100.0,"alg_bw":107.374,"bus_bw":201.327}}]})";
+  const NcclLog log = parse_nccl_log("x.json", json);
+  ASSERT_EQ(log.tables.at(0).rows.size(), 1u);
+  EXPECT_NEAR(log.tables[0].rows[0].in_place->time.value, 10e-3, 1e-6);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(log.notes, "; ")), "too low a bandwidth to tell");
 }
 
 /// Cut anywhere, also within the secret: refused, and nothing of the environment is in the error.

@@ -67,7 +67,8 @@ TEST(Uncertainty, IsAtLeastWhatTwoSitesDifferBy) {
 
 TEST(Uncertainty, GrowsWhereANodeHasFarMoreGpusThanWereMeasured) {
   const Uncertainty u = of({64 * kMiB, 2, 72, "a-rack"});
-  EXPECT_GE(u.spread, 1.5);
+  EXPECT_GE(u.spread, 1.75);
+  EXPECT_EQ(of({2 * kMiB, 2, 72, "a-rack"}).spread, 3);
   EXPECT_SAYS(fmt::format("{}", fmt::join(u.reasons, "; ")), "measured with at most 8 GPUs a node");
   EXPECT_SAYS_NOT(fmt::format("{}", fmt::join(of({64 * kMiB, 2, 16, "a-board"}).reasons, "; ")),
                   "at most 8 GPUs");
@@ -194,6 +195,23 @@ TEST(Uncertainty, IsWiderForOwnAlgorithmsByNcclsTransport) {
   EXPECT_EQ(library.reasons, Reasons{});
   EXPECT_EQ(own.reasons, Reasons{"only NCCL's algorithms were measured, not this one"});
   EXPECT_GT(own.spread, library.spread);
+}
+
+// Nobody published algorithms that no library runs.
+TEST(Uncertainty, PublishedIntervalsAreNoNarrowerThanHealthyOnes) {
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
+  const Profile profile = Profiles().made_for("p4d.24xlarge");
+  for (const double bytes : {1024.0, 512.0 * 1024, 16 * kMiB, 256 * kMiB}) {
+    const Uncertainty u = uncertainty(profile, cluster, Bytes{bytes}, RunBy::library);
+    EXPECT_GT(u.published.value(), u.spread) << bytes;
+    EXPECT_LT(*u.published, u.spread * u.spread) << bytes;
+  }
+  const auto of = [&](RunBy by, Collective collective) {
+    return uncertainty(profile, cluster, Bytes{1024}, by, collective);
+  };
+  EXPECT_FALSE(of(RunBy::own_algorithm, Collective::all_reduce).published);
+  const Uncertainty gather = of(RunBy::library, Collective::all_gather);
+  EXPECT_EQ(gather.published, gather.spread);
 }
 
 TEST(Uncertainty, NeverGoesBelowWhatTheLinksTake) {
