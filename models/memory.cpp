@@ -348,8 +348,9 @@ double tensor_part(const Outputs& o, const MemoryQuestion& q) {
   return kept / all;
 }
 
-/// The memory of a GPU of one stage. `part`: the stage's share of all blocks.
-MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
+/// The memory of a GPU of one stage, whose blocks are alike. `part`: the stage's share of all
+/// blocks.
+MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
                          double part) {
   const ShardingPlan& plan = q.sharding;
   // What is sharded is among all of a sharding group's GPUs, experts too.
@@ -394,6 +395,18 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
         m.activations / plan.context +
         Bytes{keys_and_values(*q.workload, q.sample, q.batch, plan.tensor) * bytes_of(q.precision)};
   }
+  return m;
+}
+
+/// The same where a part of the blocks is computed again.
+MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
+                         double part) {
+  MemoryBy m = memory_of_alike(q, units, stage, part);
+  if (q.recomputed_blocks >= 1 || q.recompute == Recompute::none) return m;
+  MemoryQuestion kept = q;
+  kept.recompute = Recompute::none;
+  m.activations = m.activations * q.recomputed_blocks +
+                  memory_of_alike(kept, units, stage, part).activations * (1 - q.recomputed_blocks);
   return m;
 }
 

@@ -88,6 +88,7 @@ struct MemoryQuestion {
   Precision precision = Precision::fp16, gradient = Precision::fp16;  ///< gradients': on the wire
   int batch = 1, accumulation = 1;
   Recompute recompute = Recompute::none;
+  double recomputed_blocks = 1;        ///< which part of the blocks is; the others keep all
   std::optional<Bytes> per_parameter;  ///< that is kept, its gradient and optimizer's states
                                        ///< included; null: as much as Adam needs
   ShardingPlan sharding;

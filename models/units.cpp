@@ -1,5 +1,6 @@
 #include "models/units.hpp"
 
+#include <set>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,6 +102,14 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
   }
   share_arithmetic(workload, macs, units);
   return units;
+}
+
+int blocks_of(const Workload& workload) {
+  if (workload.blocks > 0) return workload.blocks;
+  std::set<std::string> names;
+  for (const Tensor& t : workload.tensors)
+    if (std::string block = block_of(t.name); !block.empty()) names.insert(std::move(block));
+  return static_cast<int>(names.size());
 }
 
 std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& units, int stages) {

@@ -45,6 +45,9 @@ std::string block_of(const std::string& tensor);
 std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
                                 std::size_t element_size);
 
+/// How many blocks a workload has: those that its tensors name, or `blocks`; 0: it names none.
+int blocks_of(const Workload& workload);
+
 /// The units of each stage of a pipeline, in order, the root with the last, whose output layer is
 /// most of its arithmetic. Where blocks do not divide, the last stage has one fewer, then the
 /// first, then the others from either end, as if the output layer and the embedding were blocks

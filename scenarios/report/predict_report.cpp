@@ -375,6 +375,7 @@ Json asked_report(const Prediction& p) {
           {"virtual_pipeline", p.sharding.parts},
           {"expert_parallel", p.sharding.expert},
           {"recompute", to_text(p.recompute)},
+          {"recomputed_blocks", p.recompute == Recompute::none ? 0 : p.recomputed_blocks},
           {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},

@@ -80,7 +80,7 @@ std::vector<Alike> parts_of(const Scenario& scenario, const Prediction& p) {
 /// Of a micro-batch on such a GPU at full speed, with what is computed again.
 ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario& scenario,
                     const Prediction& p, const Workload& workload) {
-  const double again = recomputed_share(p.recompute);
+  const double again = recomputed_share(p.recompute) * p.recomputed_blocks;
   const double forward = 1 - training_constants().backward_share,
                arithmetic =
                    again > 0 ? 1 + again * forward / arithmetic_share(workload, p.sample) : 1,

@@ -178,6 +178,8 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.sharding = unplaced(strategy);
   try {
     if (c.cluster) p.sharding = plan_on(strategy, workload_, p.precision, c);
+    p.recomputed_blocks =
+        recomputed_part(workload_, models_[at[kModelAxis]], p.recompute, p.sharding.stages);
   } catch (const InputError& e) {
     note_error(job, e);
     p.hybrid = strategy.hybrid;
@@ -248,9 +250,9 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.element = size_of(element_type(p.gradient));
   prepare_step(job, compute, workload);
   try {
-    const MemoryQuestion memory{&workload,   p.sample,        p.precision,
-                                p.gradient,  p.batch_per_gpu, p.accumulation,
-                                p.recompute, workload_.state, p.sharding};
+    const MemoryQuestion memory{&workload,       p.sample,       p.precision, p.gradient,
+                                p.batch_per_gpu, p.accumulation, p.recompute, p.recomputed_blocks,
+                                workload_.state, p.sharding};
     p.memory = memory_of_same(memory);
     if (p.sharding.is_ddp()) ask(job, c, method);
     else ask_sharded(job, c, method, memory);
@@ -293,7 +295,8 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
   const double backward = backward_share(workload, job.point.sample),
-               again = (1 - backward) * recomputed_share(job.point.recompute);
+               again = (1 - backward) * recomputed_share(job.point.recompute) *
+                       job.point.recomputed_blocks;
   in.backward = compute.forward_backward * (backward + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;

@@ -85,6 +85,7 @@ struct Prediction {
   std::string hybrid;  ///< sharding groups that were asked for, where GPUs cannot be divided so
   MemoryBy memory;     ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
+  double recomputed_blocks = 1;         ///< which part of the blocks is
   std::int64_t asked_global_batch = 0;  ///< of which the nearest possible was taken; 0: as asked
   double trainable = 1;                 ///< see Workload
   Framework framework = Framework::pytorch;

@@ -53,6 +53,7 @@ struct WorkloadSpec {
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
   std::vector<UserRate> measured;       ///< the same, by instance type
   Axis<std::string> recompute{"no"};    ///< see recomputes_of()
+  int recompute_blocks = 0;             ///< of a stage, that are computed again; 0: all
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
   bool cuda_graphs = false;             ///< see Workload

@@ -202,7 +202,8 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.keys_and_values = static_cast<std::size_t>(
       std::llround(keys_and_values(workload, p.sample, p.batch_per_gpu, plan.tensor)));
   add_exchanges(in, p, workload);
-  in.passes_in_backward = p.recompute == Recompute::full ? 2 : 1;
+  // Of blocks that are computed again in part, as most of them do.
+  in.passes_in_backward = p.recompute == Recompute::full && p.recomputed_blocks >= 0.5 ? 2 : 1;
   return in;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "input/counted.hpp"
+#include "models/units.hpp"
 
 namespace foreduce {
 namespace {
@@ -162,6 +164,21 @@ std::vector<Recompute> recomputes_of(const WorkloadSpec& workload) {
     if (std::find(all.begin(), all.end(), how) == all.end()) all.push_back(how);
   }
   return all;
+}
+
+double recomputed_part(const WorkloadSpec& asked, const Workload& workload, Recompute how,
+                       int stages) {
+  if (asked.recompute_blocks == 0 || how == Recompute::none) return 1;
+  const int blocks = blocks_of(workload);
+  if (blocks == 0)
+    throw input_error(fmt::format("recompute_blocks: {} names no blocks", workload.name),
+                      "a workload whose tensors are named by block, as model.layers.0");
+  const double of_stage = 1.0 * blocks / stages;
+  if (asked.recompute_blocks > std::ceil(of_stage))
+    throw input_error(fmt::format("recompute_blocks: {} of the {} blocks of a stage",
+                                  asked.recompute_blocks, std::ceil(of_stage)),
+                      "without it all blocks are computed again");
+  return std::min(1.0, asked.recompute_blocks / of_stage);
 }
 
 }  // namespace foreduce

@@ -58,5 +58,9 @@ Precision default_gradient(Precision precision, const ShardingPlan& plan);
 
 /// What backward computes again: all that a workload asks for, each once.
 std::vector<Recompute> recomputes_of(const WorkloadSpec& workload);
+/// Which part of a stage's blocks is computed again (workload.recompute_blocks); 1: all. Throws
+/// InputError where a stage has fewer than are asked for, or the model names no blocks.
+double recomputed_part(const WorkloadSpec& asked, const Workload& workload, Recompute how,
+                       int stages);
 
 }  // namespace foreduce

@@ -193,6 +193,12 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
       if (r.has(key) && !shards && (key != std::string_view("hybrid") || in_groups))
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
     check_model_groups(r, w);
+    const auto nothing = [](const std::string& s) {
+      return s == "no" || s == "none" || s == "false";
+    };
+    const auto& again = w.recompute.values;
+    if (r.has("recompute_blocks") && std::all_of(again.begin(), again.end(), nothing))
+      r.problem("recompute_blocks", "nothing is computed again", "recompute: full");
     if (w.fp8_all_gather && !holds(w.precision.values, Precision::fp8))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
     else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))
@@ -235,6 +241,8 @@ inline void hint_other_keys(FieldReader& r) {
          "did you mean 'precision'? e.g. precision: bf16");
   r.hint({"activation_checkpointing", "gradient_checkpointing", "ac", "checkpointing"},
          "did you mean 'recompute'? e.g. recompute: full");
+  r.hint({"recompute_num_layers", "activations_checkpoint_num_layers", "recompute_layers"},
+         "did you mean 'recompute_blocks'? e.g. recompute_blocks: 10");
   r.hint({"zero", "zero_stage", "stage", "strategy"},
          "did you mean 'sharding'? e.g. sharding: zero3");
   r.hint({"cpu_offload", "offload_optimizer"}, "did you mean 'offload'?");
@@ -321,6 +329,11 @@ void describe(Fields& f, WorkloadSpec& w) {
       "input, which takes a third more arithmetic; selective: every second matrix product and what "
       "stands between products, which takes a sixth more. Default: no (or none).",
       OneOf{"recomputation", {"no", "none", "selective", "full", "yes", "true", "false"}});
+  f.optional(
+      "recompute_blocks", w.recompute_blocks,
+      "Of how many blocks activations are computed again, of each pipeline stage; the others "
+      "keep theirs (Megatron's --recompute-num-layers). Default: all.",
+      Limits::between(1, 100000));
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");

@@ -267,6 +267,19 @@ TEST(MemoryBy, PeakIsWithinTenPercentOfPublishedOnes) {
   EXPECT_NEAR(gibibytes(128) / 62.0, 1, 0.1);
 }
 
+TEST(MemoryBy, BlocksThatAreNotComputedAgainKeepAll) {
+  const Workload w = Workloads().load("llama2-7b");
+  const auto kept = [&](Recompute how, double blocks) {
+    MemoryQuestion q = question(w, Sharding::zero3);
+    q.recompute = how;
+    q.recomputed_blocks = blocks;
+    return memory_of(q).activations.value;
+  };
+  const double none = kept(Recompute::none, 1), full = kept(Recompute::full, 1);
+  EXPECT_NEAR(kept(Recompute::full, 0.25), 0.25 * full + 0.75 * none, 1);
+  EXPECT_EQ(kept(Recompute::none, 0.25), none);
+}
+
 // Experts' products are one product for all of them, which torchtitan keeps none of: Qwen3 30B-A3B
 // on 8 B200 took 141.8 GiB, and was predicted at 226 of 179 when half of them were kept.
 TEST(MemoryBy, SelectiveRecomputationKeepsNothingOfExperts) {

@@ -85,6 +85,7 @@ TEST(ShardingKeys, SayWhatIsWrong) {
   EXPECT_SAYS(error("context_communication: ring"), "context_parallel is 1");
   EXPECT_SAYS(error("context_parallel: 2, context_communication: rings"), "did you mean 'ring'?");
   EXPECT_SAYS(error("recompute: selectiv"), "did you mean 'selective'?");
+  EXPECT_SAYS(error("recompute_blocks: 4"), "nothing is computed again");
 }
 
 TEST(ShardingKeys, GatherInFp8WhereTheProductsAreInIt) {
@@ -176,6 +177,21 @@ TEST(ShardingKeys, RecomputeSaysHowMuch) {
   EXPECT_EQ(how("selective"), Recompute::selective);
   EXPECT_EQ(recomputes_of(*scenario("recompute: [none, selective, full, yes, no]").workload),
             (std::vector{Recompute::none, Recompute::selective, Recompute::full}));
+}
+
+TEST(ShardingKeys, RecomputeBlocksAreOfAStage) {
+  const Workload model = Workloads().load("llama2-7b");  // 32 blocks
+  const auto part = [&](int blocks, int stages, Recompute how = Recompute::full) {
+    WorkloadSpec asked;
+    asked.recompute_blocks = blocks;
+    return recomputed_part(asked, model, how, stages);
+  };
+  EXPECT_EQ(part(0, 1), 1);
+  EXPECT_EQ(part(8, 1), 0.25);
+  EXPECT_EQ(part(8, 2), 0.5);
+  EXPECT_EQ(part(6, 6), 1);  // of stages of five and six
+  EXPECT_EQ(part(8, 1, Recompute::none), 1);
+  EXPECT_SAYS(error_of([&] { part(17, 2); }), "recompute_blocks: 17 of the 16 blocks of a stage");
 }
 
 }  // namespace
