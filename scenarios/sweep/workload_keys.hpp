@@ -8,6 +8,7 @@
 #include "models/sharding.hpp"
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
+#include "scenarios/sweep/strategies.hpp"
 #include "topologies/machine.hpp"
 #include "topologies/other_names.hpp"
 
@@ -171,8 +172,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
   OneOf offload = one_of<Offload>("place outside of the GPU");
-  for (const char* word :
-       {"cpu", "host", "nvme", "optimizer", "parameters", "params", "activations", "yes", "true"})
+  for (const char* word : {"cpu", "nvme", "optimizer", "parameters", "activations", "yes", "true"})
     offload.others.emplace_back(
         word,
         "offload to the host is not modelled: nothing here was measured of optimizers on "
@@ -193,11 +193,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
       if (r.has(key) && !shards && (key != std::string_view("hybrid") || in_groups))
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
     check_model_groups(r, w);
-    const auto nothing = [](const std::string& s) {
-      return s == "no" || s == "none" || s == "false";
-    };
-    const auto& again = w.recompute.values;
-    if (r.has("recompute_blocks") && std::all_of(again.begin(), again.end(), nothing))
+    if (r.has("recompute_blocks") && recomputes_of(w) == std::vector{Recompute::none})
       r.problem("recompute_blocks", "nothing is computed again", "recompute: full");
     if (w.fp8_all_gather && !holds(w.precision.values, Precision::fp8))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
