@@ -290,8 +290,8 @@ PerParameter per_parameter(const MemoryQuestion& q, double wire) {
                           ? std::max(0.0, bytes_of(q.gradient) - wire)
                           : 0,
                state = q.per_parameter ? q.per_parameter->value : usual + sums,
-               each = std::min(wire, (state - sums) / 2);
-  return {each, each + sums, state - 2 * each - sums};
+               each = std::clamp((state - sums) / 2, 0.0, wire);
+  return {each, each + sums, std::max(0.0, state - 2 * each - sums)};
 }
 
 /// What one of the GPUs that share experts has of a unit, if it shares nothing else.
@@ -378,10 +378,13 @@ MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   m.working = loss_working_space(*q.workload, q.sample, q.batch);
   if (plan.stages > 1) {
     const Outputs o = outputs_of(*q.workload);
-    const double root = std::min(1.0, o.all > 0 ? o.root / kept_elements(o, q.recompute) : 0);
+    const double kept = std::min(o.all, kept_elements(o, q.recompute)),
+                 root = kept > 0 ? o.root / kept : 0,
+                 // The block that is computed again is there once, on every stage.
+        again = kept > 0 && kept < o.all ? o.largest_block / kept : 0;
     const double in_flight = std::min<double>(q.accumulation, micro_batches_kept(plan, stage));
     const bool last = stage == plan.stages - 1;
-    m.activations = all * ((1 - root) * part * in_flight + (last ? root : 0));
+    m.activations = all * ((1 - root - again) * part * in_flight + again + (last ? root : 0));
     if (!last) m.working = Bytes{0};
   }
   if (plan.tensor > 1) {

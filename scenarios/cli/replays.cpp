@@ -12,6 +12,7 @@
 #include "models/statistics.hpp"
 #include "models/step.hpp"
 #include "scenarios/report/sharding_report.hpp"
+#include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/step_collectives.hpp"
 #include "scenarios/sweep/strategies.hpp"
 #include "topologies/machine.hpp"
@@ -87,8 +88,10 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   if (constexpr double kLeast = 1024; cap.value < kLeast)
     throw input_error(fmt::format("--bucket {}: at least 1 KiB", a.bucket));
   if (asked.ddp()) {
-    asked.whole.buckets = ddp_buckets(asked.workload.tensors, size_of(type),
-                                      std::min(training_constants().first_bucket, cap), cap);
+    AllReduceSpec buckets;
+    buckets.bucketing = Bucketing::ddp;
+    asked.whole.buckets =
+        buckets_of(buckets, asked.workload, size_of(type), cap, asked.whole.backward);
     return asked;
   }
   asked.sharded.forward = asked.whole.forward;

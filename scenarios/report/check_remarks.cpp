@@ -268,6 +268,13 @@ struct RowWords {
         "one is slow; a tree on two nodes sends each byte once, and reaches more",
         r.busbw, r.nics);
   }
+  std::string operator()(const remark::AsFewerCards& r) const {
+    return fmt::format(
+        "busbw {:.1f} GB/s is what {} of a node's {} cards carry together, {:.1f} GB/s: count the "
+        "cards that it has, and those that NCCL uses (`NET/IB : Using` with NCCL_DEBUG=INFO, "
+        "NCCL_IB_HCA)",
+        r.busbw, r.cards, r.of, r.carried);
+  }
   std::string operator()(const remark::BesideEarlier& r) const {
     if (!r.below_1mib && !r.from_1mib)
       return fmt::format("{} has no size near any of these", r.file);
@@ -298,7 +305,8 @@ struct RowWords {
   }
   static constexpr const char* kNodesAdvice =
       "measure pairs of nodes, of which a slow one shows; then each node alone; look at other "
-      "traffic, and at the NICs' and GPUs' error counters";
+      "traffic, at the NICs' and GPUs' error counters, and outside of EC2 at PCIe's ACS and the "
+      "IOMMU's translation (lspci -vvv: ACSCtl; iommu=pt)";
   static constexpr const char* kNodeAdvice =
       "compare with another node; look at the GPUs' clocks (nvidia-smi -q -d CLOCK,PERFORMANCE), "
       "NVLink (nvidia-smi nvlink -s) and other processes";

@@ -228,7 +228,6 @@ struct Says {
         return "the log says so: aws-ofi-nccl runs on libfabric's tcp provider; is there an EFA "
                "device (fi_info -p efa), and FI_PROVIDER unset?";
       case Line::sockets: return "the log says so: NCCL used its sockets";
-      case Line::no_gpudirect: return "the log says so: connections between nodes without GDRDMA";
       case Line::shared_memory: return "the log says so: GPUs of a node talk via SHM";
       case Line::no_multicast: return "the log says so: NVLS multicast support is not available";
     }
@@ -243,6 +242,11 @@ struct Says {
         "the log says so: {} {} of {} NICs{}",
         network == NodeNetwork::efa ? "the plugin found" : "NCCL uses", e.found, e.of,
         e.host.empty() ? "" : fmt::format(" on {}, {} elsewhere", e.host, e.elsewhere));
+  }
+  std::string operator()(const evidence::NoGpudirect& e) const {
+    return fmt::format(
+        "the log says so: connections {} without GDRDMA",
+        e.hosts.empty() ? "between nodes" : fmt::format("of {}, and of no other host,", e.hosts));
   }
   std::string operator()(evidence::CardRate e) const {
     return fmt::format("the log says so: NCCL's graph has cards of {}", gbps(e.rate));

@@ -281,6 +281,12 @@ std::string TransportProfiles::name(const std::string& asked,
   return asked == "auto" && cluster ? get(asked, *cluster)->name : asked;
 }
 
+SweepContext on_one_node(SweepContext context, const ClusterCase& node) {
+  const auto rails = static_cast<int>(context.clusters.layout(node.cluster)->channels.size());
+  context.channels = std::min(context.channels, rails);
+  return context;
+}
+
 std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
                                      const SweepContext& context) {
   Clusters& clusters = context.clusters;

@@ -137,6 +137,9 @@ struct SweepContext {
   std::vector<std::string> named = {};  ///< algorithms that `best` tries however long they take
 };
 
+/// The same for a node alone, which may have fewer rails than channels are asked for.
+SweepContext on_one_node(SweepContext context, const ClusterCase& node);
+
 /// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run
 /// there without machines of its own, and what NCCL would choose. Throws InputError where nothing
 /// can.

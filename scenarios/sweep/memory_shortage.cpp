@@ -36,11 +36,11 @@ std::string memory_shortage(const Prediction& p) {
   const MemoryBy& m = p.memory;
   if (m.state() + m.gathered > p.gpu_memory) {
     const std::string how = p.gpus == 1 ? "several GPUs can share them with sharding: zero3"
+                            : p.sharding.sharding == Sharding::zero3
+                                ? "more GPUs in a sharding group leave each less"
                             : p.sharding.data_parallel() == 1
                                 ? "several copies of the model can share them with sharding: zero3"
-                            : p.sharding.sharding != Sharding::zero3
-                                ? "sharding: zero3 shares them among GPUs"
-                                : "more GPUs in a sharding group leave each less";
+                                : "sharding: zero3 shares them among GPUs";
     const std::string gathered =
         m.gathered.value > 0 ? ", gathered units " + to_text(m.gathered) : "";
     return fmt::format(

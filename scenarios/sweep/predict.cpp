@@ -279,6 +279,7 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   };
   ShardedPoint& sharded = job.sharded.emplace();
   sharded.step = sharded_step(job.point, job.step, *memory.workload);
+  sharded.evenly_divided = (job.step.forward + job.step.backward) / job.point.sharding.model_gpus();
   sharded.collectives.emplace(
       sharded.step, method,
       StepCollectives::Types{job.point.parameter_type(), element_type(job.point.gradient)}, c,
@@ -316,11 +317,9 @@ void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
   std::vector<Candidate> alone;
   if (const ClusterCase* one = clusters_->one_node(c)) {
     try {
-      const int rails = static_cast<int>(clusters_->layout(one->cluster)->channels.size());
-      SweepContext few = context();
-      few.channels = std::min(few.channels, rails);
-      alone = candidates_of(method, *one, few);
-    } catch (const InputError&) {  // what needs several nodes has nothing to compare with
+      alone = candidates_of(method, *one, on_one_node(context(), *one));
+    } catch (const InputError& e) {  // what needs several nodes has nothing to compare with
+      job.point.no_efficiency_node = words_of(e);
     }
   }
   std::set<std::size_t> all;

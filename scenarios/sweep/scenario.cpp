@@ -225,11 +225,10 @@ void describe(Fields& f, AllReduceSpec& a) {
              Limits::between(1, 4000));
   f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.",
              Limits::between(1, 256));
-  f.optional(
-      "protocol", a.protocol,
-      "With which of NCCL's protocols foreduce's own algorithms send. Default: auto, the "
-      "fastest of those that may suit the size.",
-      OneOf{"protocol", {"auto", "LL", "LL128", "Simple"}});
+  f.optional("protocol", a.protocol,
+             "With which of NCCL's protocols foreduce's own algorithms send. Default: auto, the "
+             "fastest of those that may suit the size.",
+             OneOf{"protocol", {"auto", "LL", "LL128", "Simple"}});
   f.optional("nccl", a.nccl,
              "What algorithm nccl is forced to, as by NCCL's environment variables. Default: NCCL "
              "chooses.");
@@ -254,6 +253,8 @@ void describe(Fields& f, AllReduceSpec& a) {
         std::any_of(names.begin(), names.end(), [](const std::string& n) { return n != "nccl"; });
     if (r.has("cycle") && a.bucketing != Bucketing::horovod)
       r.problem("cycle", "this is for bucketing: horovod; DDP's buckets travel as they are full");
+    if (r.has("first_bucket") && a.bucketing != Bucketing::ddp)
+      r.problem("first_bucket", "this is for bucketing: ddp, whose first bucket is smaller");
     if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
     for (const auto& [key, hint] : {std::pair{"channels", "nccl: { channels: 8 } forces NCCL"},
                                     {"protocol", "nccl: { proto: LL } forces NCCL"},
@@ -405,8 +406,9 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (asked != Asked::messages && s.messages) unused.emplace_back("messages");
   if (asked != Asked::plan && s.goal) unused.emplace_back("goal");
   if (asked == Asked::messages && s.workload) unused.emplace_back("workload");
-  if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
-    unused.emplace_back("allreduce.bucket");
+  for (const char* of_steps : {"allreduce.bucket", "allreduce.bucketing", "allreduce.first_bucket",
+                               "allreduce.cycle", "allreduce.overlap", "allreduce.compute_share"})
+    if (asked == Asked::messages && s.places.contains(of_steps)) unused.emplace_back(of_steps);
   if (asked != Asked::messages && s.workload) add_unused_of_strategies(unused, s);
   for (const char* of_leaves : {"cluster.fabric.placement", "cluster.fabric.spine_latency"})
     if (s.places.contains(of_leaves) && s.cluster.fabric.nodes_per_leaf == 0)

@@ -162,6 +162,11 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
       std::max_element(stages.begin(), stages.end(),
                        [](const auto& a, const auto& b) { return share_of(a) < share_of(b); });
   require_parts(plan, stages, whole.accumulation);
+  constexpr int kMostMicroBatches = 20'000;  // each is played
+  if (whole.accumulation > kMostMicroBatches)
+    throw key_error("accumulation",
+                    fmt::format("{} micro-batches are more than the {} of a sharded step",
+                                whole.accumulation, kMostMicroBatches));
   ShardedStepInput in;
   in.plan = plan;
   for (const ModelUnit& u : *longest) in.units.push_back(part_of(u, plan));
@@ -233,6 +238,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     there.sharding.sharding = divided.sharding;
     there.sharding.shard_ranks = divided.shard_ranks;
     there.sharding.replicas = divided.replicas;
+    there.sharding.expert_span = divided.expert_span;
     MemoryQuestion asked = memory;
     asked.sharding = there.sharding;
     there.memory = memory_of(asked);
@@ -242,7 +248,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     one->step = sharded_step(there, whole, *memory.workload);
     one->collectives.emplace(one->step, asker.method,
                              StepCollectives::Types{p.parameter_type(), element_type(p.gradient)},
-                             *node, asker.context);
+                             *node, on_one_node(asker.context, *node));
     one->compute_shares = one->collectives->compute_shares(asker.compute_share);
     sharded.on_one_node = std::move(one);
   } catch (const InputError& e) {
@@ -252,13 +258,16 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
 
 namespace {
 
-/// Throughput for each GPU, over that on one node.
-double efficiency_of(const Prediction& p, const ShardedPoint& sharded, const Batch& batch) {
+/// Throughput for each GPU, over that on one node; 0 where that is unknown, and the point says why.
+double efficiency_of(Prediction& p, const ShardedPoint& sharded, const Batch& batch) {
   if (p.nodes == 1) return 1;
   if (!sharded.on_one_node) return 0;
   const ShardedPoint& one = *sharded.on_one_node;
   for (const std::size_t number : one.collectives->questions())
-    if (!batch[batch.in_place_of(number)].ok) return 0;
+    if (const Outcome& outcome = batch[batch.in_place_of(number)]; !outcome.ok) {
+      p.no_efficiency_node = outcome.error;
+      return 0;
+    }
   const Seconds there =
       play_sharded_step(one.step, one.collectives->costs(batch, one.compute_shares,
                                                          StepCollectives::Bound::usual))
@@ -290,7 +299,10 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
     note_limits(p, batch, sharded.collectives->answered_by(batch, most->kind, most->elements));
   p.throughput = static_cast<double>(p.sharding.data_parallel()) * p.batch_per_gpu *
                  p.accumulation / p.step.total.value;
-  p.efficiency_gpu = (p.step.compute + p.step.overhead) / p.step.total;
+  // Beside GPUs that divide the whole model's work evenly, and wait for nothing.
+  p.efficiency_gpu =
+      (sharded.evenly_divided * p.accumulation + sharded.step.optimizer + p.step.overhead) /
+      p.step.total;
   p.efficiency_node = efficiency_of(p, sharded, batch);
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
 }

@@ -12,6 +12,8 @@ namespace foreduce {
 
 struct ShardedPoint {
   ShardedStepInput step;
+  /// What a GPU would compute of a micro-batch if all that work on the model did as much.
+  Seconds evenly_divided;
   PerStream compute_shares = for_all_streams(1);  ///< see StreamSpeeds::compute
   std::optional<StepCollectives> collectives;
   std::unique_ptr<ShardedPoint> on_one_node;  ///< the same there, to compare with; null: unknown

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "input/counted.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -37,6 +39,16 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
   if (group.stride % per_node == 0) return {{group.ranks, per_node}, group.ranks};
   const int span = group.ranks * group.stride, nodes = (span + per_node - 1) / per_node;
   return {group, nodes * per_node % span == 0 ? nodes : c.nodes};
+}
+
+/// Two stages of a pipeline send to each other whatever is beside them: where pairs do not divide
+/// the GPUs, as with three stages, on the nodes of one pair, or among neighbours on a node.
+Simulated pairs_that_divide(Simulated s, int per_node) {
+  const auto divides = [&] { return s.nodes * per_node % (s.group.ranks * s.group.stride) == 0; };
+  if (s.group.ranks != 2 || divides()) return s;
+  if (s.group.stride % per_node == 0) s.nodes = 2 * s.group.stride / per_node;
+  else if (s.nodes == 1) s.group.stride = 1;
+  return s;
 }
 
 /// Up to as many nodes that are not alike are simulated as they are: no node stands for another
@@ -151,8 +163,12 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
     const RankGroup asked_group = group_of(use.kind, plan_);
-    const auto [group, nodes] = as_they_are ? Simulated{asked_group, cluster.nodes}
-                                            : simulated(asked_group, uniform, per_node_);
+    const auto [group, nodes] =
+        as_they_are ? Simulated{asked_group, cluster.nodes}
+                    : pairs_that_divide(simulated(asked_group, uniform, per_node_), per_node_);
+    if (nodes > cluster.nodes)
+      throw input_error(fmt::format("groups of {} GPUs reach beyond {}", group.ranks * group.stride,
+                                    counted(cluster.nodes, "node")));
     if (!parts.contains(nodes))
       parts.emplace(nodes, as_they_are ? cluster : first_nodes(uniform, nodes, context.clusters));
     const int gpus = as_they_are ? cluster.cluster->gpus() : nodes * per_node_;

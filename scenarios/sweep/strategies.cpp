@@ -99,7 +99,10 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
   plan.context_communication = workload.context_communication;
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == Precision::fp8)
     plan.gathered = Gathered::fp8;
-  plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
+  // A group of one GPU shares nothing, whatever was asked for.
+  const bool as_asked = plan.sharding == strategy.sharding;
+  plan.synchronised =
+      synchronised_of(plan.sharding, as_asked ? workload.no_sync : std::optional<bool>());
   return plan;
 }
 

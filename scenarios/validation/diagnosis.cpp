@@ -61,9 +61,6 @@ class Diagnosis {
   /// Wrong sums, a run that ended early, and times in place.
   void judge_run();
   std::vector<Setup> suspects_left() const;
-  /// By how much small sizes, which alone can tell it from bandwidth, take longer where most of
-  /// them are slow: the middle one's seconds. 0 where they are not.
-  double slow_small_sizes() const;
   /// Whether the log says what is wrong and the times agree, although they are in their intervals.
   bool shown_by_log(const std::vector<Setup>& all);
   void remark_on_harmless(const std::vector<Setup>& all);
@@ -285,24 +282,11 @@ void Diagnosis::judge_run() {
   }
 }
 
-double Diagnosis::slow_small_sizes() const {
-  std::vector<double> more;
-  std::size_t slow = 0;
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    if (sizes_[i] > CheckLimits::latency_below) continue;
-    more.push_back(measured_[i] - healthy_[i].time);
-    slow += measured_[i] > healthy_[i].high;
-  }
-  if (sizes_.size() < 3 || more.empty() || 2 * slow < more.size()) return 0;
-  std::nth_element(more.begin(), more.begin() + std::ssize(more) / 2, more.end());
-  return more[more.size() / 2];
-}
-
 std::vector<Setup> Diagnosis::suspects_left() const {
   std::vector<Setup> all =
       suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes);
-  if (const double more = slow_small_sizes(); more > 0)
-    all.push_back(latency_floor(collective_, cluster_.machine, profile_, Seconds{more}));
+  if (const Seconds more = longer_of_small(checked_, healthy_); more.value > 0)
+    all.push_back(latency_floor(collective_, cluster_.machine, profile_, more));
   std::erase_if(all, [&](const Setup& s) { return contradicted(table_.facts, s); });
   for (Setup& s : all) s.evidence = evidence_for(table_.facts, s, cluster_.machine);
   return all;
@@ -353,6 +337,8 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   const auto at_line = at_line_rate(table_, checked_, cluster_.machine);
   if (at_line) checked_.remarks.push_back(*at_line);
+  else if (const auto fewer = as_fewer_cards(checked_, cluster_.machine))
+    checked_.remarks.push_back(*fewer);
   if (const auto outpaced = take_outpaced_algorithm(all, collective_, cluster_.nodes, few))
     checked_.remarks.push_back(remark::Outpaced{finding_of(*outpaced)});
   std::erase_if(all, [&](const Setup& s) {
@@ -396,7 +382,9 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     const bool crawls = may_crawl(all[s]) && misfit < most_misfit(base) &&
                         (all[s].fault() != Fault::rails || reaches_the_end(suspect, few)) &&
                         crawls_throughout(few.sizes, few.measured, few.healthy);
-    if (certain || stated || (says ? misfit < CheckLimits::told_explains * base : fits || crawls))
+    const bool told =
+        misfit < CheckLimits::told_explains * base && misfit < CheckLimits::factor_off;
+    if (certain || stated || (says ? told : fits || crawls))
       checked_.causes.push_back({finding_of(all[s]), misfit, certain || stated, crawls});
     else if (says) unexplained.push_back(finding_of(all[s]));
   }

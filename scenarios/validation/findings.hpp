@@ -111,7 +111,6 @@ enum class Line : std::uint8_t {
   no_infiniband_card,
   libfabric_tcp,  ///< aws-ofi-nccl took it instead of EFA
   sockets,
-  no_gpudirect,
   shared_memory,  ///< between the GPUs of a node
   no_multicast    ///< of the NVSwitches
 };
@@ -133,13 +132,18 @@ struct Channels {
   int count = 0;
   bool operator==(const Channels&) const = default;
 };
+struct NoGpudirect {
+  std::string hosts;  ///< "gpu37", where others have it; "": on all, or none is named
+  bool operator==(const NoGpudirect&) const = default;
+};
 struct CardRate {  ///< of the slowest in NCCL's graph
   BytesPerSecond rate;
   bool operator==(const CardRate&) const = default;
 };
 }  // namespace evidence
-using Evidence = std::variant<evidence::Line, evidence::Gpu, evidence::Setting, evidence::Nics,
-                              evidence::Channels, evidence::CardRate, Choices>;
+using Evidence =
+    std::variant<evidence::Line, evidence::Gpu, evidence::Setting, evidence::Nics,
+                 evidence::Channels, evidence::NoGpudirect, evidence::CardRate, Choices>;
 
 /// A thing that may be wrong, on which network, and what the log says for it.
 struct Finding {
@@ -256,6 +260,11 @@ struct AboveNics {
 /// Bus bandwidth is what the NICs carry together, where a tree on two nodes reaches more.
 struct AtLineRate {
   double busbw = 0, nics = 0;  ///< GB/s
+};
+/// Bus bandwidth is what some of a node's cards carry together.
+struct AsFewerCards {
+  double busbw = 0, carried = 0;  ///< GB/s
+  int cards = 0, of = 0;
 };
 /// How long it takes beside an earlier run, in the mean of small sizes and of large ones.
 struct BesideEarlier {
@@ -387,20 +396,19 @@ struct LearntFault {
   std::optional<Finding> likeliest;  ///< nothing: no usual cause fits
 };
 }  // namespace remark
-using Remark =
-    std::variant<remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
-                 remark::OneProcess, remark::NotByNvls, remark::WideInterval,
-                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
-                 remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced,
-                 remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes,
-                 remark::SingleSize, remark::BelowMinimum, remark::TimesAlone, remark::Scatter,
-                 Choices, remark::AboveNics, remark::AtLineRate, remark::BesideEarlier,
-                 remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
-                 remark::SuddenFall, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
-                 remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
-                 remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus,
-                 remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
-                 remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote,
-                 remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned>;
+using Remark = std::variant<
+    remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
+    remark::OneProcess, remark::NotByNvls, remark::WideInterval, remark::PredictionAlone,
+    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
+    remark::Harmless, remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
+    remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
+    remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate, remark::AsFewerCards,
+    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
+    remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes, remark::PassedOver,
+    remark::WrongElements, remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
+    remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus,
+    remark::PcieCards, remark::OutsideEc2, remark::SideBySide, remark::AskedProfile,
+    remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::LearntFault,
+    remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

@@ -1,5 +1,8 @@
 #include "scenarios/validation/nccl_facts.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -202,6 +205,14 @@ bool NcclFacts::names_rdma_cards() const {
   return !first.empty() && !first.starts_with("efa") && !first.starts_with("rdmap");
 }
 
+std::string NcclFacts::hosts_without_gpudirect() const {
+  std::vector<std::string> without;
+  for (const auto& [host, has] : gpudirect_of_host)
+    if (!has) without.push_back(host);
+  return without.size() == gpudirect_of_host.size() ? ""
+                                                    : fmt::format("{}", fmt::join(without, ", "));
+}
+
 void take_info(NcclFacts& facts, string_view line) {
   const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
   if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())
@@ -241,7 +252,13 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.network = NcclNetwork::sockets;
     facts.nics = facts.most_nics = std::nullopt;
   }
-  if (has(" via NET/")) facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
+  if (has(" via NET/")) {
+    facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
+    if (std::string host = host_of(line); !host.empty()) {
+      bool& there = facts.gpudirect_of_host.try_emplace(std::move(host), true).first->second;
+      there = there && has("/GDRDMA");
+    }
+  }
   if (has("GPU Direct RDMA Disabled")) facts.gpudirect = false;
   if (has(" via SHM")) facts.over_shm = true;
   if (has("NVLS multicast support is "))

@@ -30,9 +30,12 @@ struct NcclFacts {
   bool no_infiniband = false;     ///< NCCL found no InfiniBand card
   std::optional<int> channels;    ///< of the largest communicator
   std::optional<bool> gpudirect;  ///< connections between nodes read GPU memory
-  std::optional<bool> tuner;      ///< a tuner plugin chose algorithms
-  std::optional<bool> nvls;       ///< the NVSwitches can reduce, on every node
-  bool over_shm = false;          ///< GPUs of one node talk through host memory
+  std::map<std::string, bool> gpudirect_of_host = {};  ///< the same of each host that is named
+  /// "gpu37, gpu38": hosts whose connections do not, where those of others do; else "".
+  std::string hosts_without_gpudirect() const;
+  std::optional<bool> tuner;  ///< a tuner plugin chose algorithms
+  std::optional<bool> nvls;   ///< the NVSwitches can reduce, on every node
+  bool over_shm = false;      ///< GPUs of one node talk through host memory
   /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING).
   std::map<double, NcclAlgoProto> chosen;
   /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.

@@ -42,6 +42,10 @@ inline constexpr const char* kSettings[] = {"NCCL_ALGO",
                                             "NCCL_NET_PLUGIN",
                                             "NCCL_TUNER_PLUGIN",
                                             "NCCL_IB_QPS_PER_CONNECTION",
+                                            "NCCL_IB_SPLIT_DATA_ON_QPS",
+                                            "NCCL_IB_ADAPTIVE_ROUTING",
+                                            "NCCL_IB_PCI_RELAXED_ORDERING",
+                                            "NCCL_DMABUF_ENABLE",
                                             "NCCL_NCHANNELS_PER_NET_PEER"};
 
 /// Where the numbers of a row stand: words counted from the type's.

@@ -69,6 +69,38 @@ std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const Che
   return beside;
 }
 
+Seconds longer_of_small(const CheckedTable& table, const std::vector<Expectation>& expected) {
+  std::vector<double> more;
+  std::size_t slow = 0;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const NcclRow& row = table.rows[i].row;
+    if (row.bytes > CheckLimits::latency_below) continue;
+    more.push_back(row.timing().time.value - expected[i].time);
+    slow += row.timing().time.value > expected[i].high;
+  }
+  if (table.rows.size() < 3 || more.empty() || 2 * slow < more.size()) return Seconds{0};
+  std::nth_element(more.begin(), more.begin() + std::ssize(more) / 2, more.end());
+  return Seconds{more[more.size() / 2]};
+}
+
+std::optional<remark::AsFewerCards> as_fewer_cards(const CheckedTable& checked,
+                                                   const Machine& machine) {
+  constexpr double kWithin = 0.05;
+  const auto& rows = checked.rows;
+  const std::size_t n = rows.size();
+  const int of = machine.nic.count;
+  if (checked.collective != Collective::all_reduce || checked.nodes < 2 || n < 2 || of < 2 ||
+      rows[n - 2].row.bytes < CheckLimits::plateau_from)
+    return std::nullopt;
+  const double busbw = rows[n - 1].row.timing().busbw, card = machine.nic.bandwidth.value / 1e9;
+  if (std::abs(rows[n - 2].row.timing().busbw / busbw - 1) > kWithin) return std::nullopt;
+  for (int cards = 1; cards < of; ++cards)
+    if (busbw >= (1 - kWithin) * cards * card &&
+        busbw <= (1 + CheckLimits::rounding) * cards * card)
+      return remark::AsFewerCards{busbw, cards * card, cards, of};
+  return std::nullopt;
+}
+
 bool may_be_a_switch(const CheckedRow& row) {
   return row.from == HealthyFrom::model && row.row.bytes < CheckLimits::one_protocol_from;
 }

@@ -37,6 +37,13 @@ std::optional<remark::AboveNics> above_nics(const NcclTable& table, const Checke
 /// and no link between the nodes is slow.
 std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const CheckedTable& checked,
                                                const Machine& machine);
+/// By how much small sizes, which alone can tell latency from bandwidth, take longer where most of
+/// them are slow: the middle one's time. 0 where they are not. `expected`: of a healthy cluster.
+Seconds longer_of_small(const CheckedTable& table, const std::vector<Expectation>& expected);
+/// Whether the two largest sizes have the bus bandwidth that fewer cards than a node's carry
+/// together, within 5 %: a ring through them would.
+std::optional<remark::AsFewerCards> as_fewer_cards(const CheckedTable& checked,
+                                                   const Machine& machine);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table);

@@ -39,7 +39,8 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
                             log.most_nics.value_or(*log.nics)};
     case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
     case Fault::bounce:
-      if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
+      if (log.gpudirect && !*log.gpudirect)
+        return evidence::NoGpudirect{log.hosts_without_gpudirect()};
       return forbids_gpudirect(log.setting("NCCL_NET_GDR_LEVEL")) ? set("NCCL_NET_GDR_LEVEL")
                                                                   : std::nullopt;
     case Fault::channels: {
@@ -47,8 +48,12 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       const double usual = s.profile.channels ? s.profile.channels->value : 0;
       if (log.channels && (*log.channels <= 2 || 4 * *log.channels <= usual))
         return evidence::Channels{*log.channels};
-      if (const auto ours = set(kMostChannelsSettings[0])) return ours;
-      return set(kMostChannelsSettings[1]);
+      // A limit says nothing of fewer channels than it leaves.
+      const int held = s.channels > 0 ? s.channels : 2;
+      for (const char* name : kMostChannelsSettings)
+        if (const auto most = nccl_words::small(log.setting(name)); most && *most <= held)
+          return set(name);
+      return std::nullopt;
     }
     case Fault::algorithm:  // a list leaves NCCL a choice
       if (algorithm_forced_by(log, Collective::all_reduce) != s.algorithm) return std::nullopt;

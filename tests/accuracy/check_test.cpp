@@ -218,6 +218,9 @@ TEST(Check, BlamesForcedChannelsOnOneNode) {
   table.facts.settings["NCCL_MAX_NCHANNELS"] = "2";
   EXPECT_SAYS(causes_of(checked(log, "p4d.24xlarge")),
               "NCCL may use 2 channels only [the log says so: NCCL_MAX_NCHANNELS=2]");
+  // A limit of many channels is no sign of few.
+  table.facts.settings["NCCL_MAX_NCHANNELS"] = "32";
+  EXPECT_SAYS_NOT(causes_of(checked(log, "p4d.24xlarge")), "NCCL_MAX_NCHANNELS");
 }
 
 TEST(Check, FindsNvlinkAtHalfItsBandwidth) {

@@ -267,6 +267,21 @@ TEST(MemoryBy, PeakIsWithinTenPercentOfPublishedOnes) {
   EXPECT_NEAR(gibibytes(128) / 62.0, 1, 0.1);
 }
 
+// A stage of two blocks was said to need a sixteenth of the block that is computed again.
+TEST(MemoryBy, AStageHoldsTheWholeBlockThatIsComputedAgain) {
+  const Workload w = Workloads().load("llama2-7b");
+  MemoryQuestion q = question(w, Sharding::none);
+  q.sharding = divide(16, Sharding::none, 0, 1, 16);
+  const double two_blocks = memory_of(q).activations.value;  // and the logits
+  q.recompute = Recompute::full;
+  const double full = memory_of(q).activations.value;
+  q.sharding = divide(1, Sharding::none, 0, 1, 1);
+  q.recompute = Recompute::none;
+  const double block = memory_of(q).activations.value / 32;
+  EXPECT_GT(full, 0.9 * block);
+  EXPECT_LT(full, two_blocks);
+}
+
 TEST(MemoryBy, BlocksThatAreNotComputedAgainKeepAll) {
   const Workload w = Workloads().load("llama2-7b");
   const auto kept = [&](Recompute how, double blocks) {

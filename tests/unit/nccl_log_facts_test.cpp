@@ -238,6 +238,29 @@ TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
   }
 }
 
+// nccl-tests issue 152: one of two hosts had not loaded nv_peer_mem.
+TEST(ParseNcclLog, NamesTheHostsWithoutGpudirect) {
+  NcclFacts facts;
+  take_info(facts,
+            "gpu32:10:11 [0] NCCL INFO Channel 00 : 8[1] -> 0[1] [receive] via NET/IB/0/GDRDMA");
+  EXPECT_EQ(facts.hosts_without_gpudirect(), "");
+  take_info(facts, "gpu37:10:11 [0] NCCL INFO Channel 00 : 0[1] -> 8[1] [receive] via NET/IB/0");
+  EXPECT_EQ(facts.hosts_without_gpudirect(), "gpu37");
+  take_info(facts, "gpu32:10:11 [0] NCCL INFO Channel 01 : 8[1] -> 0[1] [send] via NET/IB/0");
+  EXPECT_EQ(facts.hosts_without_gpudirect(), "");  // none has it throughout
+  EXPECT_FALSE(*facts.gpudirect);
+}
+
+// nccl-tests before 2.12 checked in place what cannot be: 1e+00 there, 0e+00 out of place.
+TEST(ParseNcclLog, TakesErrorsInPlaceAloneForAnAlltoall) {
+  const NcclLog log = parse_nccl_log("x.txt", R"(
+#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+   268435456       1048576     float           520935    0.52    0.51  0e+00   519562    0.52    0.51  1e+00
+   536870912       2097152     float          1041974    0.52    0.51  0e+00  1041299    0.52    0.51  1e+00
+)");
+  EXPECT_EQ(log.tables.at(0).collective, "alltoall");
+}
+
 TEST(ParseNcclLog, SettingsInBracesBeforeATableAreNoJson) {
   const std::string heading_cut = kTable, rows = heading_cut.substr(heading_cut.find("\n   "));
   for (const std::string& table : {recent_log(), rows})

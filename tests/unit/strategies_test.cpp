@@ -120,6 +120,18 @@ TEST(ShardingKeys, LeaveBucketsWithoutEffect) {
   EXPECT_TRUE(unused("[ddp, zero3]").empty());
 }
 
+TEST(StepKeys, AreAllNamedWhereMessagesAreAskedFor) {
+  const Scenario s = parse_scenario(
+      "s.yaml",
+      "messages: { sizes: 1 MiB }\nworkload: { model: gpt2-124m, batch_per_gpu: 1 }\ncluster: { "
+      "instance: p4d.24xlarge, nodes: 4 }\nallreduce: { bucketing: horovod, cycle: 1 ms, overlap: "
+      "none, compute_share: 0.5, bucket: 3 MiB }\n");
+  EXPECT_EQ(unused_keys(s, Asked::messages),
+            (std::vector<std::string>{"workload", "allreduce.bucket", "allreduce.bucketing",
+                                      "allreduce.cycle", "allreduce.overlap",
+                                      "allreduce.compute_share"}));
+}
+
 TEST(ShardingKeys, ATreeOfNcclsNeedsAnAllReduce) {
   const auto unused = [](const std::string& keys, const std::string& algo) {
     return unused_keys(
