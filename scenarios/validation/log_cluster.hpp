@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "algorithms/core/collective.hpp"
+#include "models/profile.hpp"
 #include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 #include "topologies/machine.hpp"
