@@ -379,9 +379,9 @@ MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   if (plan.stages > 1) {
     const Outputs o = outputs_of(*q.workload);
     const double kept = std::min(o.all, kept_elements(o, q.recompute)),
-                 root = kept > 0 ? o.root / kept : 0,
-                 // The block that is computed again is there once, on every stage.
-        again = kept > 0 && kept < o.all ? o.largest_block / kept : 0;
+                 root = kept > 0 ? o.root / kept : 0;
+    // The block that is computed again is there once, on every stage.
+    const double again = kept > 0 && kept < o.all ? o.largest_block / kept : 0;
     const double in_flight = std::min<double>(q.accumulation, micro_batches_kept(plan, stage));
     const bool last = stage == plan.stages - 1;
     m.activations = all * ((1 - root - again) * part * in_flight + again + (last ? root : 0));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "models/rank_layout.hpp"
@@ -35,12 +36,24 @@ std::int32_t value(int rank, std::size_t i) {
   return static_cast<std::int32_t>((static_cast<std::size_t>(rank) * 31 + i * 7) % 1009);
 }
 
-/// Ranks that run a collective among themselves, in their order there.
-std::vector<int> group_of(const RankGroups& groups, const Layout& layout, int rank) {
-  if (!groups.whole()) return groups.of(rank);
-  std::vector<int> all(static_cast<std::size_t>(layout.workers));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+/// Ranks that run a collective among themselves, in their order there, and what they sum to.
+struct SummingGroup {
+  std::vector<int> ranks;
+  std::vector<std::int32_t> sum;
+};
+
+SummingGroup group_of(const RankGroups& groups, const Layout& layout, int rank, std::size_t count) {
+  SummingGroup group;
+  if (groups.whole()) {
+    group.ranks.resize(static_cast<std::size_t>(layout.workers));
+    std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  } else {
+    group.ranks = groups.of(rank);
+  }
+  group.sum.assign(count, 0);
+  for (const int member : group.ranks)
+    for (std::size_t i = 0; i < count; ++i) group.sum[i] += value(member, i);
+  return group;
 }
 
 std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan& asked,
@@ -64,18 +77,20 @@ std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan
     return fmt::format("{} does not end on {} nodes: {}", algorithm.name, cluster.worker_nodes(),
                        e.what());
   }
+  std::map<int, SummingGroup> known;  // by the first of their ranks
   for (int r = 0; r < all.workers; ++r) {
-    const std::vector<int> group = group_of(groups, all, r);
-    const auto size = static_cast<int>(group.size()),
-               place = static_cast<int>(std::find(group.begin(), group.end(), r) - group.begin());
+    const int first = groups.whole() ? 0 : groups.of(r).front();
+    if (!known.contains(first)) known.emplace(first, group_of(groups, all, r, count));
+    const auto& [ranks, sum] = known.at(first);
+    const auto size = static_cast<int>(ranks.size()),
+               place = static_cast<int>(std::find(ranks.begin(), ranks.end(), r) - ranks.begin());
     const auto& mine = data[static_cast<std::size_t>(r)];
     const Buffer result = result_of(collective, buffers[static_cast<std::size_t>(r)], size, place);
     for (std::size_t i = result.offset; i < result.offset + result.count; ++i) {
       const Origin origin = origin_of(collective, count, size, place, i);
-      std::int32_t right = 0;
-      if (origin.rank < 0)
-        for (const int member : group) right += value(member, origin.element);
-      else right = value(group[static_cast<std::size_t>(origin.rank)], origin.element);
+      const std::int32_t right =
+          origin.rank < 0 ? sum[origin.element]
+                          : value(ranks[static_cast<std::size_t>(origin.rank)], origin.element);
       if (mine[i] != right)
         return fmt::format(
             "the {} of {} is wrong on {} nodes: element {} of rank {} is {}, and should be {}",

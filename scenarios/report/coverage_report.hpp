@@ -13,8 +13,8 @@ Json coverage_report(const std::vector<IntervalCoverage>& coverage);
 /// What stands above the table of `report`'s field `intervals`.
 inline constexpr const char* kCoverageWords =
     "Test set, by size: healthy sites inside the 90 % PI, and all sites inside what people "
-    "publish, "
-    "which all other sources tell; widths are high over low on clusters like those compared.";
+    "publish, as all other sources tell it; widths are high over low on clusters like those "
+    "compared.";
 Table coverage_table(const Json& report);
 /// Of the field `generations`: errors of each GPU generation, fitted and not.
 Table generations_table(const Json& report);
