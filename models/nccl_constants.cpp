@@ -112,7 +112,7 @@ void describe(Fields& f, NcclConstants& c) {
   f.required("hop_pcie", c.hop_pcie, "");
   f.required("hop_net", c.hop_net, "");
   row(f, "nvls_chunk", c.nvls_chunk, 2);
-  row(f, "p2p_ll", c.p2p_ll, 3);
+  f.required("p2p_ll", c.p2p_ll, "");
   f.required("nvls_heads", c.nvls_heads, "", Limits::between(1, 1024));
   row(f, "nvls_hop", c.nvls_hop, 2);
   row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);

@@ -85,7 +85,7 @@ struct NcclConstants {
   NcclHops base, hop_nvlink, hop_pcie, hop_net;
   NcclNumbers nvls_chunk, nvls_hop, nvls_tree_hop;
   int nvls_heads = 0;  ///< GPUs of a node that a switch shares data out between, at most
-  NcclNumbers p2p_ll;  ///< KiB a channel; channels over NVLink and over PCIe
+  Bytes p2p_ll;        ///< up to which GPUs of a node send to each other by LL
   NcclNumbers pat;  ///< base, share of a network hop a doubling, us a rank, share of the bandwidth
   NcclNumbers correction[3];
   double ring_ll_share = 0;  ///< of a ring's bandwidth that LL reaches

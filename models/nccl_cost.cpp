@@ -381,12 +381,10 @@ NcclChoice by_cost(const CostModel& model, const Profile& profile, Bytes bytes,
 
 /// What goes to other GPUs of a node, not summed, goes by LL while there is little for each; what
 /// crosses the network goes by Simple.
-NcclProtocol protocol_to_peers(const NcclConstants& c, const Machine& machine, const Layout& layout,
-                               const Profile& profile, Bytes bytes) {
-  const double channels = c.p2p_ll[machine.nvlink ? 1 : 2],
-               each = bytes.value / std::max(1, layout.workers);
-  if (layout.nodes == 1 && profile.protocol(to_text(ll)) && each <= channels * c.p2p_ll[0] * 1024)
-    return ll;
+NcclProtocol protocol_to_peers(const NcclConstants& c, const Layout& layout, const Profile& profile,
+                               Bytes bytes) {
+  const Bytes each = bytes / std::max(1, layout.workers);
+  if (layout.nodes == 1 && profile.protocol(to_text(ll)) && each <= c.p2p_ll) return ll;
   return value_named<NcclProtocol>(profile.protocols.back().name).value_or(simple);
 }
 
@@ -401,7 +399,7 @@ NcclChoice choose(const Site& site, Bytes bytes, const NcclForced& forced, Colle
   if (forced.algorithm) check_forced_algorithm(collective, *forced.algorithm);
   if (collective == Collective::all_to_all)
     return {NcclAlgorithm::pairwise,
-            forced.protocol.value_or(protocol_to_peers(c, machine, layout, profile, bytes)),
+            forced.protocol.value_or(protocol_to_peers(c, layout, profile, bytes)),
             "sends and receives"};
   if (forced.release.empty())  // the profile's limits are those of the release it was made from
     if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective))

@@ -36,6 +36,7 @@ void describe(Fields& f, UncertaintyConstants& c) {
   f.required("other_nodes_reach", c.other_nodes_reach, "", Limits::between(1, 1000));
   f.required("larger_domain", c.larger_domain, "");
   f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
+  f.required("node_all_to_all", c.node_all_to_all, "", Limits::between(1, 10));
   f.required("alike", c.alike, "", Limits::between(0, 1));
   f.required("other_collective", c.other_collective, "");
   f.required("unseen_gpu", c.unseen_gpu, "");
@@ -254,6 +255,8 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
 
 namespace {
 
+constexpr Bytes kSmall{1 << 20};
+
 /// Bytes a second of all NICs.
 double network_of(const Machine& m) { return m.nic.bandwidth.value * m.nic.count; }
 
@@ -345,6 +348,8 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   const bool others = by != RunBy::own_algorithm && collective != compared;
   if (others && profile.library.starts_with("NCCL")) {
     u.spread = std::max(u.spread, spread_at(uncertainty_constants().other_collective, bytes));
+    if (collective == Collective::all_to_all && nodes == 1 && bytes < kSmall)
+      u.spread = std::max(u.spread, uncertainty_constants().node_all_to_all);
     u.reasons.push_back(fmt::format("fitted to NCCL's {}s, not to its {}s", title_of(compared),
                                     title_of(collective)));
   }

@@ -27,6 +27,7 @@ struct UncertaintyConstants {
   };
   double unseen_source = 1, data_sheet = 1, least = 1;
   double other_nodes_reach = 1;  ///< ratio of node counts
+  double node_all_to_all = 1;    ///< of small ones in one node
   double alike = 0;              ///< relative difference of bandwidths
   int server_gpus = 0;           ///< GPUs of the largest server
   std::vector<SizeRange> other_collective, unseen_gpu, larger_domain;  ///< ascending

@@ -214,6 +214,19 @@ TEST(Uncertainty, PublishedIntervalsAreNoNarrowerThanHealthyOnes) {
   EXPECT_EQ(gather.published, gather.spread);
 }
 
+TEST(Uncertainty, IsWideForSmallAllToAllsInANode) {
+  const Profile profile = Profiles().made_for("p5.48xlarge");
+  const auto spread = [&](int nodes, double bytes, Collective collective) {
+    return uncertainty(profile, cluster_of(ec2("p5.48xlarge"), nodes), Bytes{bytes}, RunBy::library,
+                       collective)
+        .spread;
+  };
+  EXPECT_GE(spread(1, 65536, Collective::all_to_all), 2);
+  EXPECT_LT(spread(2, 65536, Collective::all_to_all), 2);
+  EXPECT_LT(spread(1, 65536, Collective::all_gather), 2);
+  EXPECT_LT(spread(1, 64 * kMiB, Collective::all_to_all), 2);
+}
+
 TEST(Uncertainty, NeverGoesBelowWhatTheLinksTake) {
   const Cluster cluster = cluster_of(ec2("g5.48xlarge"), 2);
   const Bytes bytes{1024 * kMiB};
