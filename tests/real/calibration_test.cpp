@@ -108,6 +108,12 @@ TEST(Validate, ComparesARunWithTheSimulator) {
   EXPECT_EQ(elsewhere.status, 2);
   EXPECT_SAYS(elsewhere.out, "it ran on 1 node, and --cluster has 4");
   report["layout"].erase("nodes");
+  report["layout"]["channels"] = 4;
+  std::ofstream(folder / "run.json") << report;
+  const Result channels = shell(command);
+  EXPECT_EQ(channels.status, 2);
+  EXPECT_SAYS(channels.out, "it ran with --channels 4, and predictions are of one channel");
+  report["layout"].erase("channels");
   std::ofstream(folder / "run.json") << report;
   ASSERT_EQ(shell(command + " --plot " + folder.string()).status, 0);
   std::ifstream picture(folder / "ideal.svg");

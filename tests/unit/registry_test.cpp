@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "algorithms/core/transport.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -35,6 +37,16 @@ TEST(Registry, DescribesEveryAlgorithm) {
         << a->name;
     EXPECT_TRUE(a->run && a->sends && a->steps) << a->name;
   }
+}
+
+// The rails of segment k are group 1 + k, and there are up to 4,000 segments.
+TEST(Tags, ManySegmentsAreOfTheFirstCollective) {
+  constexpr int kMostSegments = 4000;
+  const std::uint64_t last = pack({.step = 3}, kMostSegments + 1),
+                      second = pack({.step = 3}, kMostSegments + 1 + kSecondCollective);
+  EXPECT_LT(group_of(last), kSecondCollective);
+  EXPECT_GE(group_of(second), kSecondCollective);
+  EXPECT_NE(last, second);
 }
 
 }  // namespace
