@@ -24,13 +24,6 @@ namespace {
 /// by the points.
 constexpr double kUndetermined = 3;
 
-/// Ranges of size, each with its own spread: latency alone, latency and protocols, protocols and
-/// chunks (where sources differ most), and bandwidth.
-constexpr std::array<double, 3> kBands{64 * 1024, kLarge, 64 * kLarge};
-std::size_t band_of(double bytes) {
-  return static_cast<std::size_t>(std::upper_bound(kBands.begin(), kBands.end(), bytes) -
-                                  kBands.begin());
-}
 /// Inside a node NVLink counts, and between nodes the network: errors of one say little of the
 /// other.
 enum class Reach : std::uint8_t { one_node, several_nodes };

@@ -2,6 +2,9 @@
 // `validate --reference`.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <functional>
 
 #include "scenarios/sweep/estimate.hpp"
@@ -44,5 +47,14 @@ std::vector<EvaluatedPoint> evaluate(
 
 /// Below and from 1 MiB on: latency and bandwidth have their own limits.
 inline constexpr double kLarge = 1048576;
+
+/// Where ranges of size end, each with its own spread, in bytes: latency alone, latency and
+/// protocols, protocols and chunks (where sources differ most), and bandwidth from the last on.
+inline constexpr std::array<double, 3> kBands{64 * 1024, kLarge, 64 * kLarge};
+/// Which of them so many bytes are in: 0 to kBands.size().
+inline std::size_t band_of(double bytes) {
+  return static_cast<std::size_t>(std::upper_bound(kBands.begin(), kBands.end(), bytes) -
+                                  kBands.begin());
+}
 
 }  // namespace foreduce

@@ -1,7 +1,6 @@
 #include "scenarios/validation/interval_coverage.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -86,23 +85,19 @@ IntervalCoverage coverage_of(const std::vector<UnseenPoint>& points) {
 }  // namespace
 
 std::vector<IntervalCoverage> interval_coverage(const std::vector<EvaluatedPoint>& points) {
-  constexpr std::array<double, 4> kBelow{64 * 1024, kLarge, 64 * kLarge,
-                                         std::numeric_limits<double>::infinity()};
   std::vector<IntervalCoverage> all;
-  double from = 0;
-  for (const double below : kBelow) {
+  for (std::size_t band = 0; band <= kBands.size(); ++band) {
     std::vector<UnseenPoint> of_range;
     for (const EvaluatedPoint& e : points) {
-      if (e.point.fit || e.point.bytes.value < from || e.point.bytes.value >= below) continue;
+      if (e.point.fit || band_of(e.point.bytes.value) != band) continue;
       const Interval& i = e.estimate.interval;
       const double spread = std::log(i.high / e.estimate.time);
       of_range.push_back(
           {e.point.source, std::abs(e.residual()) / spread, spread, i.widened.empty()});
     }
     IntervalCoverage& c = all.emplace_back(coverage_of(of_range));
-    c.from = Bytes{from};
-    c.below = Bytes{below};
-    from = below;
+    c.from = Bytes{band == 0 ? 0 : kBands[band - 1]};
+    c.below = Bytes{band == kBands.size() ? std::numeric_limits<double>::infinity() : kBands[band]};
   }
   return all;
 }

@@ -127,14 +127,14 @@ std::string alike_words(const std::string& type, const std::vector<std::string>&
 
 /// Where the GPUs of a machine are on the PCI bus, of which every host of its kind has the same.
 struct Buses {
-  std::string_view machine;  ///< "p5.48xlarge"; "" for one that foreduce does not know
+  bool p5 = false;  ///< p5.48xlarge; otherwise Google's A3, which foreduce does not know
   std::string_view buses;
 };
 /// aws/aws-ofi-nccl topology/p5.48xl-topo.xml; lspci and nvidia-smi of p5 instances; nccl-tests on
 /// Google's a3-megagpu-8g and a3-highgpu-8g (lessizzmore/create-a3mega-ztan-fork).
-constexpr Buses kBuses[] = {{"p5.48xlarge", "4f 60 70 80 90 a0 b0 c0"},
-                            {"p5.48xlarge", "53 64 75 86 97 a8 b9 ca"},
-                            {"", "04 05 0b 0c 84 85 8b 8c"}};
+constexpr Buses kBuses[] = {{true, "4f 60 70 80 90 a0 b0 c0"},
+                            {true, "53 64 75 86 97 a8 b9 ca"},
+                            {false, "04 05 0b 0c 84 85 8b 8c"}};
 
 /// Whether a log of H100 that names no network may be of p5, by its GPUs' addresses. Throws
 /// InputError where they are those of Google's A3.
@@ -145,7 +145,7 @@ bool may_be_p5(const NcclLog& log, const NcclTable& t) {
   const auto known = std::find_if(std::begin(kBuses), std::end(kBuses),
                                   [&](const Buses& b) { return b.buses == buses; });
   if (known == std::end(kBuses)) return false;
-  if (known->machine.empty())
+  if (!known->p5)
     throw table_error(log, t,
                       "its GPUs have the PCI addresses of Google's A3, and no machine that ships "
                       "has such a network",
