@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/uuid/detail/sha1.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -12,9 +13,27 @@
 
 namespace foreduce {
 
+InputError no_such_file(const std::filesystem::path& file) {
+  constexpr std::size_t kMostNames = 10'000;  // a folder of more takes long to read
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  for (std::filesystem::directory_iterator at(folder, error), end;
+       !error && at != end && names.size() < kMostNames; at.increment(error)) {
+    std::error_code none;
+    if (!at->is_directory(none)) names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(),
+            names.end());  // so that the answer does not depend on the folder's order
+  const std::string near = nearest(file.filename().string(), names);
+  return file_error(
+      file, "there is no such file",
+      near.empty() ? "" : fmt::format("did you mean '{}'?", (file.parent_path() / near).string()));
+}
+
 std::string read_text(const std::filesystem::path& file, std::size_t most) {
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) throw file_error(file, "there is no such file");
+  if (!std::filesystem::exists(file, error)) throw no_such_file(file);
   if (std::filesystem::is_directory(file, error))
     throw file_error(file, "this is a folder, not a file");
   std::ifstream in(file, std::ios::binary);

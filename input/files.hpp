@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "input/problem.hpp"
+
 namespace foreduce {
 
 /// What no text file of ours exceeds.
@@ -11,6 +13,9 @@ inline constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
 /// All that a file holds. Throws InputError for one that is missing, a folder, unreadable or longer
 /// than `most` bytes.
 std::string read_text(const std::filesystem::path& file, std::size_t most = kMostTextBytes);
+
+/// The error of a file that is not there, with the nearest name in its folder.
+InputError no_such_file(const std::filesystem::path& file);
 
 /// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name
 /// we know.

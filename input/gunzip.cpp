@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "input/files.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {
@@ -22,7 +23,7 @@ struct GunzipBuffer::Inflater {
 GunzipBuffer::GunzipBuffer(const std::filesystem::path& file)
     : file_(file), packed_(kBlock), text_(kBlock) {
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) throw file_error(file, "there is no such file");
+  if (!std::filesystem::exists(file, error)) throw no_such_file(file);
   if (std::filesystem::is_directory(file, error))
     throw file_error(file, "this is a folder, not a file");
   in_.open(file, std::ios::binary);

@@ -15,6 +15,7 @@
 #include <set>
 #include <string_view>
 
+#include "input/files.hpp"
 #include "input/text_stream.hpp"
 
 namespace foreduce {
@@ -164,14 +165,7 @@ YamlFile YamlFile::load(const std::filesystem::path& path) {
     return file_error(path.string(), std::move(message));
   };
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    std::filesystem::path other = path;  // under the other ending of YAML's
-    other.replace_extension(path.extension() == ".yaml" ? ".yml" : ".yaml");
-    throw file_error(path, "there is no such file",
-                     std::filesystem::exists(other, error)
-                         ? fmt::format("did you mean '{}'?", other.string())
-                         : "");
-  }
+  if (!std::filesystem::exists(path, error)) throw no_such_file(path);
   if (std::filesystem::is_directory(path, error)) throw fail("this is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw fail(fmt::format("cannot be read: {}", std::strerror(errno)));

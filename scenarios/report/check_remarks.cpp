@@ -154,6 +154,10 @@ struct RunWords {
   std::string operator()(remark::LargestLeftOut r) const {
     return fmt::format("the row of {}, the largest size, holds no measurement", to_text(r.size));
   }
+  std::string operator()(const remark::RowsUnread& r) const {
+    return fmt::format("{} cannot be read, so that nothing is known beyond {}",
+                       counted(r.count, "row"), to_text(r.last));
+  }
   std::string operator()(const remark::EndedEarly& r) const {
     std::string why = r.failure.empty()
                           ? "the table ends early"

@@ -46,7 +46,9 @@ Json table_report(const CheckedTable& t) {
               {"normal", t.normal},
               {"unsure", t.unsure},
               {"other_machine", t.other_machine},
-              {"machine_named", !has<remark::GuessedInstance>(t.remarks)},
+              {"machine_named",
+               !has<remark::GuessedInstance>(t.remarks) && !has<remark::FittingMachine>(t.remarks)},
+              {"rows_unread", t.broken && std::holds_alternative<remark::RowsUnread>(*t.broken)},
               {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
               {"misfit", t.misfit},
               {"none_fits_well", t.none_fits_well()},
@@ -143,7 +145,10 @@ std::string table_verdict(const Json& t, const View& view) {
                                 slow, rows.size(), faster),
                     view, 2);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
-    text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
+    text =
+        wrapped((t.value("rows_unread", false) ? "Cannot tell: " : "Not normal: ") + broken + ".",
+                view, 2) +
+        (slow == 0 ? "" : text);
   const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of
   if (by_machine && 2 * fast > std::ssize(rows) && !t.value("unsure", false))
     text += wrapped(fmt::format("Most sizes are faster than {} x {} is expected to be: is that the "
@@ -219,7 +224,9 @@ std::string failed_run_words(const Json& run) {
                      collective.empty() ? "" : " of " + collective, text_or(run, "log"),
                      cell_of(run.at("line")), failure.empty() ? ", or hung," : " with an error",
                      failure.empty() ? "" : ": \"" + failure + "\"",
-                     warning.empty() ? "" : "; NCCL's last warning: \"" + warning + "\"");
+                     warning.empty() || failure.find(warning) != std::string::npos
+                         ? ""
+                         : "; NCCL's last warning: \"" + warning + "\"");
 }
 
 Table rows_of(const Json& t) {
@@ -332,9 +339,11 @@ Document render_check(const Json& report, const View& view) {
   }
   if (!report.contains("failed_runs")) return document;  // of an older program
   for (const Json& run : report.at("failed_runs"))
-    document.gap().lines(Role::answer, wrapped(failed_run_words(run), view, 2)
-                                           .append("  do: run it with NCCL_DEBUG=INFO; what "
-                                                   "stands behind its heading says why\n"));
+    document.gap().lines(
+        Role::answer,
+        wrapped(failed_run_words(run), view, 2) +
+            wrapped("  do: " + remedy_of_failure(text_or(run, "failure"), text_or(run, "warning")),
+                    view, 6));
   return document;
 }
 

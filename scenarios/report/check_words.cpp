@@ -11,6 +11,70 @@
 
 namespace foreduce {
 
+std::string remedy_of_failure(const std::string& failure, const std::string& warning) {
+  struct Known {
+    const char *message, *remedy;
+  };
+  // NCCL's misc/ibvwrap.cc, include/shm.h, init.cc, misc/socket.cc, bootstrap.cc, net_ib.cc; CUDA's
+  // error strings; aws-ofi-nccl's nccl_ofi_net.cpp.
+  static constexpr Known kKnown[] = {
+      {"ibv_reg_mr",
+       "memory cannot be registered: lift the limit of locked memory (ulimit -l "
+       "unlimited; of containers --ulimit memlock=-1)"},
+      {"ibv_create_cq",
+       "memory cannot be registered: lift the limit of locked memory (ulimit -l "
+       "unlimited; of containers --ulimit memlock=-1)"},
+      {"shared memory segment",
+       "give the container more shared memory: --shm-size=8g, or in "
+       "Kubernetes an emptyDir of medium Memory on /dev/shm"},
+      {"/dev/shm",
+       "give the container more shared memory: --shm-size=8g, or in Kubernetes an "
+       "emptyDir of medium Memory on /dev/shm"},
+      {"Duplicate GPU detected",
+       "give each rank a GPU of its own: as many ranks a host as GPUs, "
+       "and CUDA_VISIBLE_DEVICES of all of them"},
+      {"No route to host",
+       "the hosts do not reach each other: on EC2 the security group must allow "
+       "all traffic to and from itself; NCCL_SOCKET_IFNAME names the interface"},
+      {"Connection refused",
+       "the hosts do not reach each other: on EC2 the security group must "
+       "allow all traffic to and from itself; NCCL_SOCKET_IFNAME names the "
+       "interface"},
+      {"Connection timed out",
+       "the hosts do not reach each other: on EC2 the security group must "
+       "allow all traffic to and from itself; of InfiniBand check cables "
+       "and subnet, of RoCE NCCL_IB_GID_INDEX"},
+      {"no socket interface found",
+       "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, "
+       "or ^lo,docker0"},
+      {"no interface found",
+       "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, or "
+       "^lo,docker0"},
+      {"Only EFA provider is supported",
+       "libfabric finds no EFA: fi_info -p efa must list it; a "
+       "container needs the devices of /dev/infiniband"},
+      {"No eligible providers",
+       "libfabric finds no EFA: fi_info -p efa must list it; a container "
+       "needs the devices of /dev/infiniband"},
+      {"status=12",
+       "a card's peer does not answer: check cables and switches; of RoCE "
+       "NCCL_IB_GID_INDEX and the same VLAN or MTU on all hosts"},
+      {"system not yet initialized", "start nvidia-fabricmanager, of the driver's own version"},
+      {"driver version is insufficient",
+       "the container's CUDA is newer than the host's driver: "
+       "update the driver, or take an older image"},
+      {"out of memory",
+       "something else uses the GPUs' memory (nvidia-smi), or -e asks for more "
+       "than there is: two buffers of that size"},
+      {"nvls.cc",
+       "NVLS cannot be set up: is nvidia-fabricmanager running? NCCL_NVLS_ENABLE=0 does "
+       "without it"}};
+  for (const std::string* text : {&warning, &failure})
+    for (const Known& known : kKnown)
+      if (text->find(known.message) != std::string::npos) return known.remedy;
+  return "run it with NCCL_DEBUG=INFO; what stands behind its heading says why";
+}
+
 const char* plural(double count) { return count == 1 ? "" : "s"; }
 
 std::string range_words(Bytes from, Bytes to) {

@@ -14,6 +14,9 @@ std::string remedy_words(const Finding& finding);
 /// What the log itself says for it; "" where it does not.
 std::string evidence_words(const Finding& finding);
 
+/// What to do about a run that failed with one of these messages of NCCL, CUDA or a launcher.
+std::string remedy_of_failure(const std::string& failure, const std::string& warning);
+
 /// "s" but for 1.
 const char* plural(double count);
 /// "32 KiB to 1 MiB", or one size alone.

@@ -74,6 +74,8 @@ struct CheckLimits {
   /// A size that takes so many times what its neighbours lead to expect is remarked on; by
   /// `lone_far` no scatter explains it, on a plateau not by `lone_on_plateau`. Assumed.
   static constexpr double lone = 1.4, lone_far = 2, lone_on_plateau = 1.35;
+  /// A size is a neighbour of one up to so many times larger: nccl-tests' steps are 2, people's 4.
+  static constexpr double beside = 8;
   /// Bandwidth that falls to less than this part from one size to the next is remarked on. Assumed.
   static constexpr double sudden_fall = 0.7;
   /// Three sizes in a row that take so much longer in place than out of place, or one that takes

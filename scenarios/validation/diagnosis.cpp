@@ -268,6 +268,11 @@ void Diagnosis::judge_run() {
   checked_.broken = wrong_sums(table_, collective_);
   if (!checked_.broken && table_.most_left_out > table_.rows.back().bytes)
     checked_.broken = remark::LargestLeftOut{Bytes{table_.most_left_out}};
+  if (const Bytes last{table_.rows.back().bytes};
+      table_.unread_rows > 0 && 2 * last.value <= table_.asked_bytes && !checked_.broken) {
+    checked_.broken = remark::RowsUnread{table_.unread_rows, last};
+    checked_.unsure = checked_.unsure || checked_.normal;
+  }
   if (const auto why = ended_early(table_); why && !checked_.broken) checked_.broken = *why;
   else if (why) checked_.remarks.push_back(*why);
   if (const auto late = failed_late(table_)) checked_.remarks.push_back(*late);

@@ -339,6 +339,11 @@ struct LargeError {
 struct LargestLeftOut {
   Bytes size;
 };
+/// Rows that cannot be read: what is judged is a part of the table.
+struct RowsUnread {
+  int count = 0;
+  Bytes last;  ///< that is judged
+};
 /// The run failed, stopped before the size that was asked for, or both.
 struct EndedEarly {
   std::string failure;  ///< "": the log does not say
@@ -406,9 +411,9 @@ using Remark = std::variant<
     remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
     remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes, remark::PassedOver,
     remark::WrongElements, remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
-    remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus,
-    remark::PcieCards, remark::OutsideEc2, remark::SideBySide, remark::AskedProfile,
-    remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::LearntFault,
-    remark::OtherPlugin, remark::Warned>;
+    remark::RowsUnread, remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus,
+    remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
+    remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut,
+    remark::LearntFault, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

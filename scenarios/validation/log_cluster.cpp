@@ -100,6 +100,19 @@ std::optional<Machine> elsewhere_with(const NcclTable& t, int per_node) {
   return std::nullopt;
 }
 
+/// What the log itself says of how NCCL ran, for where no machine is known to judge it by.
+std::string told_by(const NcclFacts& facts) {
+  std::vector<std::string> told;
+  if (facts.network == NcclNetwork::sockets) told.emplace_back("it sends over TCP sockets");
+  if (facts.gpudirect == false)
+    told.emplace_back("GPUDirect RDMA is off, so that bytes go through the host's memory");
+  if (facts.over_shm)
+    told.emplace_back("GPUs of a host exchange through its memory (SHM), not directly");
+  for (const auto& [name, value] : facts.settings)
+    told.push_back(fmt::format("{}={} is set", name, value));
+  return told.empty() ? "" : fmt::format("\nthe log says: {}", fmt::join(told, "; "));
+}
+
 /// "--instance a or b": what ships outside of EC2 with such GPUs; else how to describe a machine.
 std::string other_machines(const std::string& gpu) {
   std::vector<std::string> names;
@@ -179,7 +192,7 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
     if (t.facts.network != NcclNetwork::efa && !is_pcie_card(words_of_gpu(t.gpu)))
       if (const auto one = elsewhere_with(t, per_node)) return one->name;
     throw table_error(log, t, fmt::format("no instance type has {} x {}", per_node, t.gpu),
-                      other_machines(t.gpu));
+                      other_machines(t.gpu) + told_by(t.facts));
   }
   if (fitting.size() > 1) {
     std::vector<std::string> possible = fitting;
@@ -190,7 +203,7 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
         possible.push_back(name);
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
-        "give --instance");
+        "give --instance" + told_by(t.facts));
   }
   if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t))
     if (const auto one = elsewhere_with(t, per_node)) return one->name;
@@ -296,8 +309,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     return table_error(log, t, std::move(what), std::move(hint));
   };
   if (t.ranks == 1) throw one_rank_error(log, t);
-  if (t.gpu.starts_with("AMD "))
-    throw fail(fmt::format("{} run RCCL, and what is normal is known of NCCL alone", t.gpu), "");
+  if (t.facts.rccl || t.gpu.starts_with("AMD "))
+    throw fail(fmt::format("{} RCCL, and what is normal is known of NCCL alone",
+                           t.gpu.starts_with("AMD ") ? t.gpu + " run" : "this is a log of"),
+               "");
   if (!t.conflicting_hosts.empty())
     throw fail(fmt::format("{}: runs that know nothing of each other write into this log",
                            t.conflicting_hosts),

@@ -29,20 +29,8 @@ std::string version_of(string_view word) {
   return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
 }
 
-/// The host of "host:process:thread [device] NCCL INFO …", behind whatever prefix.
-std::string host_of(string_view line) {
-  string_view before = line.substr(0, std::min(line.find(" ["), line.find(" NCCL ")));
-  before = before.substr(before.find_last_of(" \t") + 1);
-  for (int part = 0; part < 2; ++part) {
-    const auto colon = before.find_last_of(':');
-    if (colon == string_view::npos || !small(before.substr(colon + 1))) return "";
-    before = before.substr(0, colon);
-  }
-  return std::string(before.substr(before.find_last_of(":>") + 1));
-}
-
 void take_count(NcclFacts& facts, string_view line, int nics) {
-  if (!facts.nics || nics < *facts.nics) facts.nics_host = host_of(line);
+  if (!facts.nics || nics < *facts.nics) facts.nics_host = nccl_words::host_in(line);
   facts.nics = std::min(facts.nics.value_or(nics), nics);
   facts.most_nics = std::max(facts.most_nics.value_or(nics), nics);
 }
@@ -224,9 +212,13 @@ void take_info(NcclFacts& facts, string_view line) {
       has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
     facts.network = NcclNetwork::efa;
   // The plugin over libfabric's own TCP: it finds the cards of that, and none of EFA's.
-  if (const auto provider = word_after(line, "rovider is ");
-      provider.starts_with("tcp") || provider.starts_with("sockets"))
-    facts.plugin_over_tcp = true;
+  if (const auto provider = word_after(line, "rovider is "); !provider.empty()) {
+    facts.plugin_over_tcp =
+        facts.plugin_over_tcp || provider.starts_with("tcp") || provider.starts_with("sockets");
+    if (!facts.plugin_over_tcp && !provider.starts_with("efa"))
+      facts.other_plugin =
+          plain("libfabric:" + std::string(provider.substr(0, provider.find(';'))));
+  }
   if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
   if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
   // What a network's own code says before NCCL says that it uses it.
@@ -254,7 +246,7 @@ void take_info(NcclFacts& facts, string_view line) {
   }
   if (has(" via NET/")) {
     facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
-    if (std::string host = host_of(line); !host.empty()) {
+    if (std::string host = nccl_words::host_in(line); !host.empty()) {
       bool& there = facts.gpudirect_of_host.try_emplace(std::move(host), true).first->second;
       there = there && has("/GDRDMA");
     }

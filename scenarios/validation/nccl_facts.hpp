@@ -46,6 +46,7 @@ struct NcclFacts {
   std::map<int, BytesPerSecond> card_rates;
   /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
   std::string other_plugin;
+  bool rccl = false;                  ///< AMD's library printed it
   std::vector<std::string> warnings;  ///< NCCL's, the first few that differ
 
   /// Whether there is any line of what NCCL did: its network, cards or channels.

@@ -67,6 +67,7 @@ struct NcclTable {
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
   double most_left_out = 0;             ///< the largest size whose row is whole but not sound
+  int unread_rows = 0;                  ///< rows of it that cannot be read
   bool ended = false;                   ///< the run printed its last lines
   bool below_minimum = false;           ///< and that its own minimum bandwidth was not reached
   std::string failure;                  ///< what the log says of why it failed; else ""

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "input/files.hpp"
 #include "input/problem.hpp"
 #include "scenarios/validation/log_text.hpp"
 #include "scenarios/validation/nccl_log.hpp"
@@ -19,8 +20,7 @@ NcclLog load_nccl_log(const std::filesystem::path& file, NoRow no_row) {
   std::istream& in = file == "-" ? std::cin : opened;
   std::string text;
   std::error_code none;
-  if (file != "-" && !std::filesystem::exists(file, none))
-    throw file_error(file, "there is no such file");
+  if (file != "-" && !std::filesystem::exists(file, none)) throw no_such_file(file);
   if (in) {
     std::vector<char> block(1 << 16);
     while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {

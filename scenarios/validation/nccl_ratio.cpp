@@ -184,7 +184,8 @@ nccl_words::TableSigns signs_of(const NcclTable& t, const Range& ratio) {
   }
   // Layouts of old tests lack the columns that a collective has no use for; JSON leaves them out.
   const bool from_json = !t.rows.empty() && t.rows.front().line == 0;
-  signs.reduces = signs.reduces || (!names_redop && from_json);
+  // Where nothing names it, no other collective has a bus bandwidth above its algorithm bandwidth.
+  signs.reduces = signs.reduces || (!names_redop && (from_json || ratio.low > 1));
   if (const auto blocks = blocks_of(t)) signs.in_blocks = *blocks > 1;
   if (out_checked && (in_checked || in_unchecked)) signs.in_place_checked = in_checked;
   // What cannot run in place was checked there all the same by tests before 2.12.

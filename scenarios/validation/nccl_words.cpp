@@ -349,6 +349,81 @@ string_view without_tail(string_view word) {
   return word;
 }
 
+std::string host_in(string_view line) {
+  string_view before = line.substr(0, std::min(line.find(" ["), line.find(" NCCL ")));
+  before = before.substr(before.find_last_of(" \t") + 1);
+  for (int part = 0; part < 2; ++part) {
+    const auto colon = before.find_last_of(':');
+    if (colon == string_view::npos || !small(before.substr(colon + 1))) return "";
+    before = before.substr(0, colon);
+  }
+  return std::string(before.substr(before.find_last_of(":>") + 1));
+}
+
+std::optional<double> amount(string_view word) {
+  if (const auto number = whole(word)) return number;
+  static const std::regex kGrouped(R"(\d{1,3}(,\d{3})+)"), kPrefixed(R"(\d+[KMGT]i?B?)");
+  std::string text(word);
+  if (std::regex_match(text, kGrouped)) {
+    std::erase(text, ',');
+    return whole(text);
+  }
+  if (!std::regex_match(text, kPrefixed)) return std::nullopt;
+  return binary_size(text.back() == 'B' ? text : text + 'B');
+}
+
+bool is_value(string_view word) { return word == "N/A" || number_or_none(word).has_value(); }
+
+string_view without_prefix(string_view word) { return word.substr(word.find_last_of(">:") + 1); }
+
+std::optional<std::size_t> row_begins(const Words& words) {
+  for (std::size_t i = 0; i + 2 < words.size(); ++i)
+    if (bytes_of(without_mark(words[i + 2])) > 0 && whole(without_prefix(words[i])) &&
+        whole(words[i + 1]))
+      return i;
+  return std::nullopt;
+}
+
+static std::size_t nccl_mark_in(string_view line) {
+  std::size_t first = string_view::npos;
+  for (const string_view mark : {" NCCL INFO ", " NCCL WARN ", " NCCL TRACE "})
+    first = std::min(first, line.find(mark));
+  return first;
+}
+
+bool is_of_nccl(string_view line) { return nccl_mark_in(line) != string_view::npos; }
+
+std::size_t where_nccl_begins(string_view line, string_view host) {
+  const std::size_t mark = nccl_mark_in(line);
+  if (mark == string_view::npos) return 0;
+  string_view before = line.substr(0, mark);
+  if (before.ends_with(']')) before = before.substr(0, before.find_last_of('['));
+  while (before.ends_with(' ')) before.remove_suffix(1);
+  const std::size_t word = before.find_last_of(" \t") + 1;
+  string_view head = before.substr(word);  // "-1host:41:41"
+  for (int part = 0; part < 2; ++part) {
+    const auto colon = head.find_last_of(':');
+    if (colon == string_view::npos || !small(head.substr(colon + 1))) return 0;
+    head = head.substr(0, colon);
+  }
+  std::size_t digits = 0;
+  if (!host.empty() && head.ends_with(host)) {
+    digits = head.size() - host.size();
+  } else {
+    static const std::regex kValue(R"(^(-?\d+(\.\d+)?(e[+-]\d+)?|N/A))");
+    std::cmatch found;
+    if (std::regex_search(head.data(), head.data() + head.size(), found, kValue) &&
+        static_cast<std::size_t>(found.length()) < head.size())
+      digits = static_cast<std::size_t>(found.length());
+  }
+  const string_view piece = line.substr(0, word + digits);
+  const Words words = split(piece);
+  constexpr std::size_t kHalf = 3;  // time, algbw and busbw, at least
+  const bool half =
+      words.size() >= kHalf && std::all_of(words.end() - kHalf, words.end(), is_value);
+  return half || row_begins(words) ? piece.size() : 0;
+}
+
 Words whole_row(Words words, const std::optional<Columns>& columns) {
   for (string_view& word : words) word = without_tail(without_mark(word));
   std::erase(words, string_view());

@@ -99,7 +99,10 @@ double half_digit(string_view word);
 std::optional<double> number_or_none(string_view word);
 /// A whole number without a sign, of at most 15 digits.
 std::optional<double> whole(string_view word);
-/// The same up to kMaxRanks.
+/// A row's size or count: a whole number, also with commas between its thousands, or with a prefix
+/// of nccl-tests' -b: 16K is 16,384.
+std::optional<double> amount(string_view word);
+/// The same as whole() up to kMaxRanks.
 std::optional<int> small(string_view word);
 /// Bytes of "32KiB" or "16GB", both powers of 1024; nothing for another word, or beyond kMaxSize.
 std::optional<double> binary_size(string_view word);
@@ -140,6 +143,20 @@ bool launches(const Words& words);
 string_view without_mark(string_view word);
 /// A word without what a page, an export or a program's text leaves at the end of a line.
 string_view without_tail(string_view word);
+/// A word that stands in a row's columns behind the type: a number, also nan, or "N/A".
+bool is_value(string_view word);
+/// A word without what a launcher puts before it: "8" of "<stdout>:8".
+string_view without_prefix(string_view word);
+/// Where among a line's words a row begins: a size, a count and a type.
+std::optional<std::size_t> row_begins(const Words& words);
+/// The host of "host:process:thread [device] NCCL INFO …", behind whatever prefix; "" of others.
+std::string host_in(string_view line);
+/// Whether NCCL printed a line (NCCL_DEBUG).
+bool is_of_nccl(string_view line);
+/// Where NCCL's words begin in a line that begins with a part of a row, to which they cling:
+/// "  8  2  float  sum  -1host:41:41 [0] NCCL INFO …". 0: it is no such line. `host`: whose name
+/// stands before NCCL's other words; where that is another, it begins behind the number.
+std::size_t where_nccl_begins(string_view line, string_view host);
 /// A row from the type on without such marks, and with "none" where older tests leave the operation
 /// out: where `columns` name one, a number stands in its place, and one word is missing.
 Words whole_row(Words words, const std::optional<Columns>& columns);

@@ -46,10 +46,15 @@ void RankList::add(int rank, Rank r) {
 }
 
 namespace {
-/// Whether the device's name tells GPUs apart. Old versions print the bus alone, which is 0 for all
-/// where each GPU has a PCI domain of its own (Azure).
-bool names_one_gpu(const std::string& device) {
-  return !device.empty() && !device.ends_with("[0x00]");
+/// Whether the device's name tells GPUs apart. Old versions print the bus alone, which is the same
+/// for all where each GPU has a PCI domain of its own: 0 at Azure, and beside a Grace (GH200,
+/// GB200) any.
+bool names_one_gpu(const std::string& device, const std::string& gpu) {
+  const bool bus_alone = device.find("[0x") != std::string::npos,
+             beside_grace = gpu.find("GH200") != std::string::npos ||
+                            gpu.find("GB200") != std::string::npos ||
+                            gpu.find("GB300") != std::string::npos;
+  return !device.empty() && !device.ends_with("[0x00]") && !(bus_alone && beside_grace);
 }
 }  // namespace
 
@@ -68,7 +73,7 @@ int RankList::hosts() const {
   int most = 0;
   for (const auto& [rank, r] : ranks_) {
     names.insert(r.host);
-    if (names_one_gpu(r.device)) most = std::max(most, ++on_device[{r.host, r.device}]);
+    if (names_one_gpu(r.device, r.gpu)) most = std::max(most, ++on_device[{r.host, r.device}]);
   }
   // A GPU that is there twice is on two hosts whose names were made the same.
   if (names.size() == 1 && most > 1) return most;
@@ -78,7 +83,7 @@ int RankList::hosts() const {
 std::string RankList::same_gpu() const {
   std::map<std::pair<std::string, std::string>, int> on_device;
   for (const auto& [rank, r] : ranks_) {
-    if (!names_one_gpu(r.device)) continue;
+    if (!names_one_gpu(r.device, r.gpu)) continue;
     const auto [at, is_new] = on_device.try_emplace({r.host, r.device}, rank);
     if (!is_new)
       return fmt::format("ranks {} and {} are both on device {}{}", at->second, rank, r.device,

@@ -239,6 +239,8 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table,
   std::optional<LoneRow> small;
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const bool last = i + 1 == rows.size();
+    // Where rows are left out between two sizes, one says nothing of the other.
+    if (rows[i].row.bytes > CheckLimits::beside * rows[i - 1].row.bytes) continue;
     const double bytes = rows[i].row.bytes,
                  beside =
                      std::max(times_expected(rows[i - 1]), last ? 0 : times_expected(rows[i + 1])),

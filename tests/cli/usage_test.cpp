@@ -97,6 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"", "Subcommands:"}, Refused{"predict", "scenario"},
         Refused{"predict /nowhere.yaml", "/nowhere.yaml: error: there is no such file"},
+        Refused{"predict " + scenario_path("bert-large-p3dm"), "bert-large-p3dn.yaml'?"},
+        Refused{"check " + (source_folder() / "tests" / "logs" / "awsome_p5_2nodes.txt").string(),
+                "awsome_p5_2n.txt'?"},
         Refused{"predict " + source_folder().string(), "this is a folder"},
         Refused{"merge /tmp", "this is a folder"},
         Refused{"predict " + scenario_path("message-sizes-p4d"), "predict needs a workload"},

@@ -358,7 +358,7 @@ TEST(ParseNcclLog, TakesBandwidthsWithOneDecimal) {
 
 // Rows used to vanish without a word.
 TEST(ParseNcclLog, SaysWhichSizesItCannotRead) {
-  const NcclLog log = parse_nccl_log("x", recent_log_with("  1073741824 ", "          1G "));
+  const NcclLog log = parse_nccl_log("x", recent_log_with("  1073741824 ", "      1.0e+09 "));
   ASSERT_EQ(log.tables.size(), 1u);
   EXPECT_EQ(log.tables[0].rows.size(), 1u);
   ASSERT_FALSE(log.notes.empty());
