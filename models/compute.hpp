@@ -19,8 +19,9 @@ struct ComputeTime {
   Seconds launches;          ///< what the host takes to launch the kernels of forward and backward,
                              ///< which forward_backward is not below; 0: unknown
   Seconds without_launches;  ///< forward_backward where launches take no time; 0: as it is
-  Seconds least;             ///< forward_backward at the GPU's peak; 0: the peak is unknown
-  std::string doubtful;      ///< why hardly any GPU is so fast; empty: it is not
+  double undivided = 0;  ///< part of forward_backward that tensor parallelism alone leaves whole
+  Seconds least;         ///< forward_backward at the GPU's peak; 0: the peak is unknown
+  std::string doubtful;  ///< why hardly any GPU is so fast; empty: it is not
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 

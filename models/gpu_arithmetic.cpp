@@ -24,11 +24,16 @@ void check_arithmetic(const Gpu& gpu, Precision precision) {
   if (precision == Precision::tf32 && !gpu.bf16)  // both came with the A100
     throw key_error("precision", fmt::format("{} has no TF32 arithmetic", gpu.model),
                     "use precision: fp32");
-  if (precision == Precision::fp8 && !gpu.fp8)
-    throw key_error("precision",
-                    fmt::format("nothing says that {} has FP8 tensor cores", gpu.model),
-                    fmt::format("fp8: yes under gpu if it has; else precision: {}",
-                                gpu.bf16 ? "bf16" : "fp16"));
+  if (precision != Precision::fp8 || gpu.fp8) return;
+  for (const char* older : {"K80", "M60", "P100", "V100", "T4", "A10G", "A10", "A100", "A800"})
+    if (is_model(gpu.model, older))
+      throw key_error(
+          "precision",
+          fmt::format("{} has no FP8 tensor cores, which came with Ada and Hopper", gpu.model),
+          fmt::format("precision: {}", gpu.bf16 ? "bf16" : "fp16"));
+  throw key_error(
+      "precision", fmt::format("nothing says that {} has FP8 tensor cores", gpu.model),
+      fmt::format("fp8: yes under gpu if it has; else precision: {}", gpu.bf16 ? "bf16" : "fp16"));
 }
 
 Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {

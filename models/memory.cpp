@@ -165,6 +165,16 @@ double kept_scores(const Workload& workload, const Outputs& o, Recompute how) {
   return how == Recompute::full && o.blocks > 0 ? workload.attention_scores / o.blocks : 0;
 }
 
+/// Bytes that norms of several kernels keep for one sample of the first variant, of the blocks
+/// that are there.
+double kept_by_norms(const Workload& workload, const Outputs& o, Recompute how,
+                     MixedPrecision mixed) {
+  if (workload.framework != Framework::transformers || !has_separate_norms(workload)) return 0;
+  const TransformersConstants& c = training_constants().transformers;
+  const double there = how == Recompute::none ? o.ends : o.ends / std::max(1, o.blocks);
+  return there * (mixed == MixedPrecision::autocast ? c.kept_norms : c.kept_norms_16).value;
+}
+
 }  // namespace
 
 double recomputed_share(Recompute how) {
@@ -172,14 +182,15 @@ double recomputed_share(Recompute how) {
 }
 
 Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
-                  int batch, Recompute how) {
+                  int batch, Recompute how, MixedPrecision mixed) {
   const Outputs o = outputs_of(workload);
   const double elements = std::min(o.all, kept_elements(o, how)),
                positions = positions_of(workload, sample);
   const double kept = o.root + (elements - o.root) * kept_part(workload, precision, how);
-  return Bytes{(kept * positions * kept_bytes(precision) +
-                kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
-               batch};
+  return Bytes{
+      ((kept * kept_bytes(precision) + kept_by_norms(workload, o, how, mixed)) * positions +
+       kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
+      batch};
 }
 
 double model_width(const Workload& workload) {
@@ -188,8 +199,10 @@ double model_width(const Workload& workload) {
   return std::sqrt(static_cast<double>(workload.elements()) / (kSquares * workload.blocks));
 }
 
-double layer_outputs(const Workload& workload, const std::string& sample, int batch) {
-  return outputs_of(workload).all * positions_of(workload, sample) * batch;
+LayerOutputs layer_outputs(const Workload& workload, const std::string& sample, int batch) {
+  const Outputs o = outputs_of(workload);
+  const double samples = positions_of(workload, sample) * batch;
+  return {o.all * samples, o.root * samples, o.ends * samples};
 }
 
 bool is_language_model(const Workload& workload) {
@@ -348,6 +361,13 @@ double tensor_part(const Outputs& o, const MemoryQuestion& q) {
   return kept / all;
 }
 
+/// What DDP's buckets add to a peak that has weights, gradients and activations. Gradients that no
+/// micro-batch waits with are made as activations go (zero_grad's set_to_none): where the buckets
+/// are smaller than those, the end of forward, without gradients, is fuller.
+Bytes beside_gradients(const MemoryBy& m, Bytes buckets, int accumulation) {
+  return accumulation > 1 ? buckets : std::max(Bytes{0}, buckets - m.activations - m.working);
+}
+
 /// The memory of a GPU of one stage, whose blocks are alike. `part`: the stage's share of all
 /// blocks.
 MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
@@ -373,7 +393,9 @@ MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   m.gradients = Bytes{gradients * trained * each.gradient};
   m.optimizer = Bytes{optimized * trained * each.optimizer};
   m.gathered = gathered(units, q);
-  const Bytes all = activations(*q.workload, q.sample, q.precision, q.batch, q.recompute);
+  const Bytes all =
+      activations(*q.workload, q.sample, q.precision, q.batch, q.recompute,
+                  how == Sharding::none ? MixedPrecision::autocast : MixedPrecision::model);
   m.activations = all;
   m.working = loss_working_space(*q.workload, q.sample, q.batch);
   if (plan.stages > 1) {
@@ -398,6 +420,9 @@ MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& 
         m.activations / plan.context +
         Bytes{keys_and_values(*q.workload, q.sample, q.batch, plan.tensor) * bytes_of(q.precision)};
   }
+  if (q.bucket_copies && how == Sharding::none && q.workload->framework != Framework::megatron)
+    m.buckets = beside_gradients(m, Bytes{gradients * trained * bytes_of(q.gradient) / plan.tensor},
+                                 q.accumulation);
   return m;
 }
 

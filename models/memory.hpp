@@ -25,6 +25,12 @@ struct EnumWords<Recompute> {
 /// What part of forward is computed a second time: all of it, or every second matrix product.
 double recomputed_share(Recompute how);
 
+/// How a program that is not compiled computes in 16 bits.
+enum class MixedPrecision : std::uint8_t {
+  autocast,  ///< weights and what blocks hand on stay in fp32 (torch.autocast, as with DDP)
+  model      ///< the model itself is in 16 bits, as FSDP and DeepSpeed have it
+};
+
 /// What forward must keep of a micro-batch for backward, at least. Each matrix product and
 /// convolution keeps its output and what follows it: 4 bytes an element in 16 bits, 8 in 32. For a
 /// transformer these are 36 bytes a token, layer and hidden unit; Korthikanti et al. (Reducing
@@ -32,13 +38,19 @@ double recomputed_share(Recompute how);
 /// keeps half of its products' outputs without what follows, its input and attention's output;
 /// fully, its input alone; the block that is being computed again is there whole, and so is what
 /// belongs to no block. In FP8 Transformer Engine keeps layers' inputs in one byte, without
-/// recomputation (models/training.yaml, fp8_kept). Scores of attention come on top where the
+/// recomputation (models/training.yaml, fp8_kept). In Hugging Face's program norms of several
+/// kernels keep more (transformers there), by `mixed`. Scores of attention come on top where the
 /// workload keeps them. 0 where the tensors do not tell, as for `blocks`.
 Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
-                  int batch, Recompute how);
+                  int batch, Recompute how, MixedPrecision mixed = MixedPrecision::model);
 
-/// Elements that all layers put out for a micro-batch: 0 where the tensors do not tell.
-double layer_outputs(const Workload& workload, const std::string& sample, int batch);
+/// Elements that layers put out for a micro-batch; 0 where the tensors do not tell.
+struct LayerOutputs {
+  double all = 0;
+  double root = 0;       ///< of layers that belong to no block: of a language model the logits
+  double of_blocks = 0;  ///< of each block's last layer: what blocks hand on
+};
+LayerOutputs layer_outputs(const Workload& workload, const std::string& sample, int batch);
 
 /// Whether its last layer chooses among a vocabulary, as a language model's does.
 bool is_language_model(const Workload& workload);
@@ -75,10 +87,11 @@ struct MemoryBy {
   Bytes optimizer;    ///< its states, with the fp32 weights of mixed precision where those are its
   Bytes gathered;     ///< units whose parameters are there whole, and the gradients of one
   Bytes activations;  ///< at least; 0: unknown
+  Bytes buckets;      ///< of DDP's, what comes on top of the peak that all else has
   Bytes working;      ///< of the loss
 
   Bytes state() const { return parameters + gradients + optimizer; }
-  Bytes peak() const { return state() + gathered + activations + working; }
+  Bytes peak() const { return state() + gathered + buckets + activations + working; }
 };
 
 /// What a GPU trains, and how.
@@ -92,6 +105,9 @@ struct MemoryQuestion {
   std::optional<Bytes> per_parameter;  ///< that is kept, its gradient and optimizer's states
                                        ///< included; null: as much as Adam needs
   ShardingPlan sharding;
+  /// Whether gradients are copied into buckets of their own before they travel: PyTorch's DDP
+  /// among several GPUs, unless gradient_as_bucket_view makes gradients views of the buckets.
+  bool bucket_copies = false;
 
   bool operator==(const MemoryQuestion&) const = default;
 };

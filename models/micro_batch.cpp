@@ -38,6 +38,17 @@ void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most
   if (time.source.find(said) == std::string::npos) time.source += said;
 }
 
+void add_scores(ComputeTime& time, const MicroBatch& b) {
+  if (b.workload.attention_scores <= 0 || b.gpu.memory_bandwidth.value <= 0) return;
+  const TrainingConstants& c = training_constants();
+  const double positions = positions_of(b.workload, b.sample);
+  const Bytes moved{b.workload.attention_scores * positions * positions * b.batch * c.score_bytes *
+                    (kept_type(b.precision) == Precision::fp32 ? 2 : 1)};
+  time.scores = moved / (b.gpu.memory_bandwidth * c.memory_share);
+  time.forward_backward = time.forward_backward + time.scores;
+  time.source += fmt::format("; {} more for attention's scores", to_text(time.scores));
+}
+
 Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
                     int batch) {
   const FlopPerSecond rate{work_of(workload, sample, batch).value / measured.value};

@@ -19,6 +19,10 @@ Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate);
 /// launches_slower times as long (models/training.yaml).
 void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most);
 
+/// Attention that is not one kernel reads and writes its scores several times, forward and
+/// backward: adds that to a time that does not contain it.
+void add_scores(ComputeTime& time, const MicroBatch& micro_batch);
+
 /// Of a micro-batch's measured time, what does not grow with its samples: at most half.
 Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
                     int batch);

@@ -49,6 +49,10 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.gap_whole_from.reset();
     p.gap_from.reset();
     p.net_channel_rate.reset();
+    // What an old release chose by size is known of the machine it was measured on alone; on others
+    // the newest one's cost model chooses.
+    p.ring_limit.reset();
+    p.tree_limit.reset();
     if (!between) continue;
     p.net_hop = between->net_hop;
     p.net_hop_whole_from = between->net_hop_whole_from;

@@ -4,6 +4,7 @@
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "models/tensors.hpp"
 
@@ -202,7 +203,49 @@ class LastBackward {
 
 }  // namespace
 
+namespace {
+
+/// A step whose micro-batches all run as this one, which has no optimizer.
+Step repeated(Step one, const StepInput& in) {
+  const auto times = static_cast<double>(in.accumulation);
+  const Seconds each = one.total, before = each * (times - 1);
+  Step step = one;
+  step.compute = one.compute * times + in.optimizer;
+  step.waiting = one.waiting * times;
+  step.communication = one.communication * times;
+  step.exposed_communication = one.exposed_communication * times;
+  for (CollectiveUse& use : step.collectives) {
+    use.count *= in.accumulation;
+    use.time = use.time * times;
+    use.exposed = use.exposed * times;
+  }
+  for (BucketSpan& b : step.buckets) b = {b.start + before, b.end + before};
+  step.backward_end = one.backward_end + before;
+  step.overhead = in.overhead;
+  step.total = each * times + in.optimizer + in.overhead;
+  step.activities.clear();
+  for (int m = 0; m < in.accumulation; ++m)
+    for (Activity a : one.activities) {
+      if (a.work == Work::optimizer && m + 1 < in.accumulation) continue;
+      const Seconds later = each * static_cast<double>(m);
+      a.micro_batch = m;
+      a.start = a.start + later;
+      a.end = a.end + later + (a.work == Work::optimizer ? in.optimizer : Seconds{0});
+      if (a.work == Work::optimizer) a.alone = in.optimizer;
+      step.activities.push_back(a);
+    }
+  return step;
+}
+
+}  // namespace
+
 Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
+  if (in.every_micro_batch && in.accumulation > 1) {
+    StepInput one = in;
+    one.accumulation = 1;
+    one.optimizer = one.overhead = Seconds{0};
+    return repeated(play_step(one, all_reduce), in);
+  }
   Step step;
   const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
   step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
@@ -234,19 +277,22 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
 
 std::vector<Task> tasks_of(const StepInput& in) {
   std::vector<Task> tasks;
-  const Seconds before =
-      (in.forward + in.backward) * static_cast<double>(in.accumulation) - in.backward;
-  tasks.push_back({Stream::compute, before, {}});
-  std::vector<std::size_t> reduced;
-  double done = 0;
-  for (const Bucket& bucket : in.buckets) {
-    const double part = std::clamp(bucket.ready, done, 1.0);
-    tasks.push_back({Stream::compute, in.backward * (part - done), {}});
-    done = part;
-    reduced.push_back(tasks.size());
-    tasks.push_back({Stream::all_reduce, {}, {tasks.size() - 1}, bucket.elements});
+  std::vector<std::size_t> reduced;  // of the micro-batch before
+  const int turns = in.every_micro_batch ? in.accumulation : 1;
+  const double each = static_cast<double>(in.accumulation) / turns;
+  for (int turn = 0; turn < turns; ++turn) {
+    const Seconds before = (in.forward + in.backward) * each - in.backward;
+    tasks.push_back({Stream::compute, before, std::exchange(reduced, {})});
+    double done = 0;
+    for (const Bucket& bucket : in.buckets) {
+      const double part = std::clamp(bucket.ready, done, 1.0);
+      tasks.push_back({Stream::compute, in.backward * (part - done), {}});
+      done = part;
+      reduced.push_back(tasks.size());
+      tasks.push_back({Stream::all_reduce, {}, {tasks.size() - 1}, bucket.elements});
+    }
+    tasks.push_back({Stream::compute, in.backward * (1 - done), {}});
   }
-  tasks.push_back({Stream::compute, in.backward * (1 - done), {}});
   tasks.push_back({Stream::compute, in.optimizer, reduced});
   return tasks;
 }

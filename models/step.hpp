@@ -55,10 +55,15 @@ struct EnumWords<GradientSums> {  // what a scenario says that they overlap with
 /// All that play_step() needs besides the times of all-reduces.
 struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
-  int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
-  std::vector<Bucket> buckets;           ///< in launch order
+  int accumulation = 1;                  ///< micro-batches
+  /// Whether every micro-batch's gradients travel, and its all-reduces end before the next one
+  /// begins: DDP without no_sync. Else the last one's alone do.
+  bool every_micro_batch = false;
+  std::vector<Bucket> buckets;  ///< in launch order
   Seconds launches = {};     ///< what forward and backward take at least, however many GPUs divide
                              ///< each tensor: the host launches as many kernels
+  double undivided = 0;      ///< part of a micro-batch's time that tensor parallelism leaves whole
+                             ///< where sequences are not divided
   double compute_share = 1;  ///< speed of backward while an all-reduce is under way
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels

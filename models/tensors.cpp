@@ -203,6 +203,19 @@ bool is_tied_output(const Tensor& tensor) {
   return false;
 }
 
+bool has_separate_norms(const Workload& workload) {
+  if (workload.blocks > 0) return true;
+  const auto& all = workload.tensors;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string_view name = all[i].name;
+    if (all[i].macs > 0 || !name.ends_with("norm.weight")) continue;
+    const std::string bias =
+        std::string(name.substr(0, name.size() - std::string_view("weight").size())) + "bias";
+    return i + 1 == all.size() || all[i + 1].name != bias;
+  }
+  return false;
+}
+
 namespace {
 
 constexpr std::string_view kExperts = "experts.";

@@ -37,6 +37,11 @@ std::size_t usual_width(const std::vector<Tensor>& tensors);
 /// nanoGPT and Hugging Face's models, and because looking up rows alone takes no MACs.
 bool is_tied_output(const Tensor& tensor);
 
+/// Whether its norms are of the kind that Hugging Face's models compute by several kernels
+/// (RMSNorm, T5's): they have a weight and no bias. PyTorch's LayerNorm is one kernel. Of a
+/// workload that is described by its blocks alone, which today's decoders are: yes.
+bool has_separate_norms(const Workload& workload);
+
 /// Whether it is of experts among which a router chooses: the workload has some, and the tensor's
 /// name says so, as in Hugging Face's models ("model.layers.0.mlp.experts.down_proj").
 bool is_of_experts(const Tensor& tensor, const Workload& workload);

@@ -107,13 +107,13 @@ bool is_alike(const Compared& c, const std::string& instance, const std::string&
   return compared.gpu && have_same_links(family_of(*compared.gpu), family);
 }
 
-/// "measured on 2, 4 and 8 nodes only"
+/// "measured at this size on 2, 4 and 8 nodes only"
 std::string measured_on(const std::vector<int>& nodes) {
-  if (nodes == std::vector{1}) return "measured on 1 node only";
+  if (nodes == std::vector{1}) return "measured at this size on 1 node only";
   const std::vector<int> first(nodes.begin(), nodes.end() - 1);
-  return first.empty() ? fmt::format("measured on {} nodes only", nodes.back())
-                       : fmt::format("measured on {} and {} nodes only", fmt::join(first, ", "),
-                                     nodes.back());
+  return first.empty() ? fmt::format("measured at this size on {} nodes only", nodes.back())
+                       : fmt::format("measured at this size on {} and {} nodes only",
+                                     fmt::join(first, ", "), nodes.back());
 }
 
 /// One node says little of several, whatever their kind.

@@ -85,6 +85,10 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
     if (rule.by == UnitRule::By::block) {
       const std::string block = block_of(t.name);
       if (block.empty()) {
+        if (units.size() == 1) {
+          units[0].before_blocks += t.elements;
+          if (is_tied_output(t)) units[0].tied += t.elements;
+        }
         put(0, t);
         continue;
       }
@@ -122,6 +126,15 @@ std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& unit
         fmt::format("pipeline: {} units cannot be divided into {} stages", blocks.size(), stages));
   std::vector<std::vector<ModelUnit>> all(count);
   all.back() = roots;
+  if (roots.size() == 1 && roots[0].before_blocks > 0) {
+    ModelUnit first = roots[0];
+    first.elements = first.before_blocks;
+    first.share = 0;
+    all.front() = {first};
+    all.back()[0].elements += first.tied;
+    all.back()[0].elements -= first.before_blocks;
+    if (all.back()[0].elements == 0) all.back().clear();
+  }
   std::vector<std::size_t> sizes(count,
                                  blocks.size() / count + (blocks.size() % count > 0 ? 1 : 0));
   const std::size_t fewer = blocks.size() % count > 0 ? count - blocks.size() % count : 0;

@@ -30,9 +30,12 @@ struct ModelUnit {
   bool root = false;     ///< what belongs to no block: used at the beginning and at the end of
                          ///< forward, so that it stays gathered between
   double trainable = 1;  ///< see Workload
-  std::size_t experts = 0;  ///< of its elements, those of experts
-  int blocks = 1;           ///< that end in it
-  int expert_blocks = 0;    ///< of these, those with experts
+  std::size_t experts = 0;        ///< of its elements, those of experts
+  int blocks = 1;                 ///< that end in it
+  int expert_blocks = 0;          ///< of these, those with experts
+  std::size_t before_blocks = 0;  ///< of a root's elements, those used before the first block: of a
+                                  ///< language model the embeddings
+  std::size_t tied = 0;           ///< of these, those that the output layer uses too
 };
 
 /// The block that a tensor belongs to by its name: all up to the first part that is a number or
@@ -48,9 +51,11 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
 /// How many blocks a workload has: those that its tensors name, or `blocks`; 0: it names none.
 int blocks_of(const Workload& workload);
 
-/// The units of each stage of a pipeline, in order, the root with the last, whose output layer is
-/// most of its arithmetic. Where blocks do not divide, the last stage has one fewer, then the
-/// first, then the others from either end, as if the output layer and the embedding were blocks
+/// The units of each stage of a pipeline, in order. What stands before the blocks (embeddings) is
+/// the first stage's, and what stands behind them the last one's, with a copy of an embedding that
+/// the output layer shares, as Megatron-LM has it; all of the root's arithmetic is the last one's,
+/// whose output layer is most of it. Where blocks do not divide, the last stage has one fewer, then
+/// the first, then the others from either end, as if the output layer and the embedding were blocks
 /// (Megatron-LM, account_for_loss_in_pipeline_split). Throws InputError for more stages than
 /// blocks.
 std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& units, int stages);

@@ -24,6 +24,17 @@ void describe(Fields& f, MegatronConstants& m) {
 }
 
 template <class Fields>
+void describe(Fields& f, TransformersConstants& t) {
+  f.required("moved", t.moved, "");
+  f.required("norms", t.norms, "");
+  f.required("logits", t.logits, "");
+  f.required("kept_norms", t.kept_norms, "");
+  f.required("kept_norms_16", t.kept_norms_16, "");
+  f.required("within", t.within, "");
+  f.required("gpus", t.gpus, "");
+}
+
+template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
   f.required("first_bucket", c.first_bucket, "");
   f.required("bucket", c.bucket, "");
@@ -59,6 +70,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   f.required("megatron", c.megatron, "");
+  f.required("transformers", c.transformers, "");
   f.required("memory_within", c.memory_within, "", Limits::between(1, 2));
   f.required("memory_outside", c.memory_outside, "");
   f.sources("sources");

@@ -16,13 +16,15 @@ namespace foreduce {
 
 /// The program that trains: how much of a GPU's peak it reaches, and what it keeps.
 enum class Framework : std::uint8_t {
-  pytorch,  ///< PyTorch's own kernels: FSDP, torchtitan, DeepSpeed
-  megatron  ///< NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine
+  pytorch,      ///< tuned programs of PyTorch: FSDP, torchtitan, DeepSpeed
+  megatron,     ///< NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine
+  transformers  ///< Hugging Face's models in PyTorch, not compiled
 };
 template <>
 struct EnumWords<Framework> {
   static constexpr EnumWord<Framework> all[] = {{Framework::pytorch, "pytorch"},
-                                                {Framework::megatron, "megatron"}};
+                                                {Framework::megatron, "megatron"},
+                                                {Framework::transformers, "transformers"}};
 };
 
 /// A parameter tensor.
@@ -187,6 +189,18 @@ struct MegatronConstants {
   std::vector<std::string> gpus;  ///< families of which there are some
 };
 
+/// What Hugging Face's models read, write and keep between products, where each operation is a
+/// kernel of its own. Products and attention are as Megatron's.
+struct TransformersConstants {
+  Bytes moved;          ///< read and written of each element that a block's layer puts out
+  Bytes norms;          ///< besides, of each that a block hands on, where norms are several kernels
+  Bytes logits;         ///< of each that the layer over the vocabulary puts out
+  Bytes kept_norms;     ///< that such norms keep of each that a block hands on, under autocast
+  Bytes kept_norms_16;  ///< the same where the model itself is in 16 bits
+  Spread within;        ///< 90 % of measured times are within it
+  std::vector<std::string> gpus;  ///< families of which there are some
+};
+
 /// Constants of the training step, from models/training.yaml.
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
@@ -211,6 +225,7 @@ struct TrainingConstants {
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;
+  TransformersConstants transformers;
   double memory_within = 1;  ///< a factor that measured peaks of memory are within of ours
   Bytes memory_outside;      ///< of a GPU, beside what PyTorch allocates: CUDA's and NCCL's own
 };

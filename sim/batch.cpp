@@ -168,6 +168,7 @@ void Batch::ask_fewer_nodes(Derived& derived, std::vector<Pipeline>& waiting) {
   std::vector<Pipeline> asked;
   for (std::size_t i = 0; i < clusters.size(); ++i) {
     fewer.cluster = clusters[i];
+    fewer.groups = among_nodes_of(fewer.groups, *clusters[i]);
     derived.fewer[i] = ask(fewer);
     asked.push_back(pipeline_of(derived.fewer[i]));
   }

@@ -16,11 +16,22 @@ int halved(int nodes, int times) {
 
 }  // namespace
 
+bool spans_all_nodes(const RankGroups& groups, const Cluster& cluster) {
+  return groups.whole() || (groups.size == cluster.nodes() &&
+                            groups.stride == cluster.gpus() / std::max(1, cluster.nodes()));
+}
+
+RankGroups among_nodes_of(RankGroups groups, const Cluster& cluster) {
+  if (!groups.whole()) groups.size = cluster.nodes();
+  return groups;
+}
+
 int halvings(const CollectiveCall& call) {
   const Cluster& cluster = call.cluster;
   const int steady = call.algorithm.steady_nodes;
-  const bool tells = steady > 0 && call.groups.whole() && !call.beside && cluster.homogeneous() &&
-                     cluster.leaves() == 0 && cluster.nodes() == cluster.worker_nodes();
+  const bool tells = steady > 0 && spans_all_nodes(call.groups, cluster) && !call.beside &&
+                     cluster.homogeneous() && cluster.leaves() == 0 &&
+                     cluster.nodes() == cluster.worker_nodes();
   // Below four times as many the three smaller clusters would save little, but of an odd number
   // all nodes are simulated and not half of them.
   const bool without_mirror = cluster.nodes() % 2 == 1 && call.algorithm.symmetry &&

@@ -13,6 +13,11 @@ namespace foreduce {
 /// before.
 using FewerNodes = std::array<std::shared_ptr<const Cluster>, 3>;
 
+/// Whether a group has all ranks of a cluster, or one of each node at the same place.
+bool spans_all_nodes(const RankGroups& groups, const Cluster& cluster);
+/// Such groups on a cluster of other nodes.
+RankGroups among_nodes_of(RankGroups groups, const Cluster& cluster);
+
 /// How many times the nodes must be halved at least until their trees can be simulated: 0 where
 /// they can as they are, or where fewer nodes would not tell.
 int halvings(const CollectiveCall& call);

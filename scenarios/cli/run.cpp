@@ -279,7 +279,8 @@ int status_of(const Json& report) {
 int run_asked(RunArguments a) {
   if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
-        fmt::format("--workload replays the all-reduces of a training step, not {}", a.collective),
+        fmt::format("--workload replays all collectives of a training step, and {} alone is none",
+                    a.collective),
         "leave --collective away");
   a.replay.check(a.launch);
   a.launch.streams = static_cast<int>(a.replay.queues().size());

@@ -117,10 +117,12 @@ struct Run {
 
   std::string words(const Json& point) const {
     const std::string work = text_or(*first, "work"), unit = text_or(*first, "unit");
-    std::string text = work != "collective" ? work + (unit.empty() ? "" : " " + unit)
-                       : !unit.empty()      ? text_or(*first, "stream") + " of " + unit
-                                       : fmt::format("{} of bucket {}", text_or(*first, "stream"),
-                                                     first->value("index", 0));
+    std::string text =
+        work != "collective" ? work + (unit.empty() ? "" : " " + unit)
+        : !unit.empty()      ? text_or(*first, "stream") + " of " + unit
+        : text_or(point, "sharding") != "none"
+            ? text_or(*first, "stream") + " of what belongs to no block"
+            : fmt::format("{} of bucket {}", text_or(*first, "stream"), first->value("index", 0));
     if (last == first) return text + batch_words(*first, point);
     const std::string until = work == "collective" && unit.empty()
                                   ? cell_of(last->value("index", Json()))

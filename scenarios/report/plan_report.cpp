@@ -205,8 +205,10 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
     const double v = s / worth;
     return fmt::format("{:.{}f}", v, v >= 100 ? 1 : v >= 10 ? 2 : 3);
   };
-  const bool any_missed = std::any_of(points.begin(), points.end(),
-                                      [](const Json& p) { return !p.at("missed").empty(); });
+  // A row that misses the goal must not look like one that reaches it.
+  const bool any_missed = std::any_of(points.begin(), points.end(), [&](const Json& p) {
+    return !p.at("missed").empty() && !hidden_row(report, p, view);
+  });
   const bool may_not_fit = std::any_of(points.begin(), points.end(), [&](const Json& p) {
     return p.value("memory_uncertain", false) && !hidden_row(report, p, view);
   });
@@ -221,7 +223,7 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
                                       {kIntervalHeading, 3},
                                       {"USD", 0},
                                       {"memory", may_not_fit ? 4 : 13},
-                                      {"misses", any_missed ? 3 : 12},
+                                      {"misses", any_missed ? 0 : 12},
                                       {"role", 1}})
     table.column(heading, rank);
   for (const Json& p : points)

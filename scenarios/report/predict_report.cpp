@@ -52,6 +52,8 @@ std::string setting(const Json& points, const View& view) {
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
   if (text_or(p, "framework") == to_text(Framework::megatron))
     add_if_same("framework", "Megatron with Transformer Engine");
+  if (text_or(p, "framework") == to_text(Framework::transformers))
+    add_if_same("framework", "Hugging Face's transformers");
   if (const double part = number_or(p, "trainable", 1); part < 1)
     add_if_same("trainable", fmt::format("{:.3g} % of the parameters trained", 100 * part));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
@@ -259,6 +261,21 @@ std::string shortage_lines(const Json& points, const View& view) {
   return text;
 }
 
+/// Where groups of one GPU leave nothing of a strategy that was asked for.
+std::string unsharded_line(const Json& points, const View& view) {
+  std::set<std::string> asked;
+  for (const Json* p : answered(points))
+    if (const std::string word = text_or(*p, "asked_sharding");
+        !word.empty() && word != text_or(*p, "sharding"))
+      asked.insert(word);
+  if (asked.empty()) return "";
+  return wrapped(
+      fmt::format("Rows called ddp were asked for as {}: a sharding group has one GPU there, so "
+                  "nothing is sharded, and gradients are DDP's (fp32 unless said otherwise).",
+                  fmt::join(asked, ", ")),
+      view, 2);
+}
+
 /// As what nodes that are not alike were simulated.
 std::string unequal_nodes_line(const Json& points, const View& view) {
   std::set<std::string> kinds;
@@ -293,10 +310,13 @@ std::string predict_notes(const Json& points, const View& view) {
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
   text += predict_falls_lines(points, view);
-  text += collectives_line(points, view) + unequal_nodes_line(points, view);
+  text += collectives_line(points, view) + unequal_nodes_line(points, view) +
+          unsharded_line(points, view);
   text += best_without_nccl_line(points, view) + doubtful_rates_line(points, view) +
           estimates_line(points, view) + launches_line(points, view) + memory_line(points, view);
-  if (varies(points, "mfu_counts_scores"))
+  std::set<std::string> counted_scores;
+  for (const Json* p : answered(points)) counted_scores.insert(text_or(*p, "mfu_counts_scores"));
+  if (counted_scores.size() > 1)
     text += wrapped(
         "MFU counts the causal half of attention's scores with framework megatron, and otherwise "
         "all of "
@@ -378,6 +398,7 @@ Json asked_report(const Prediction& p) {
           {"recomputed_blocks", p.recompute == Recompute::none ? 0 : p.recomputed_blocks},
           {"framework", to_text(p.framework)},
           {"trainable", p.trainable},
+          {"asked_sharding", name_of(p.asked_sharding)},
           {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
           {"chosen", schedule_words(p.chosen)}};
 }

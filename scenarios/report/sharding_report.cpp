@@ -70,6 +70,7 @@ Json memory_report(const MemoryBy& m) {
           {"gradients", m.gradients.value},
           {"optimizer", m.optimizer.value},
           {"gathered", m.gathered.value},
+          {"buckets", m.buckets.value},
           {"activations", m.activations.value > 0 ? Json(m.activations.value) : Json()},
           {"working", m.working.value}};
 }

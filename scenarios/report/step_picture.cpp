@@ -15,7 +15,7 @@
 namespace foreduce {
 namespace {
 
-constexpr double kNamesWidth = 150, kHeadHeight = 64, kTimeWidth = 1000, kRowHeight = 34,
+constexpr double kNamesWidth = 225, kHeadHeight = 64, kTimeWidth = 1000, kRowHeight = 34,
                  kBoxHeight = 24, kLetterWidth = 6.2;
 /// Okabe and Ito's colours, which people tell apart who do not see all.
 constexpr const char *kForward = "#56b4e9", *kBackward = "#0072b2", *kOptimizer = "#009e73",

@@ -36,7 +36,7 @@ double count_clusters(const ClusterSpec& cluster) {
 /// some algorithms have several.
 double count_methods(const AllReduceSpec& spec, Collective collective) {
   if (spec.algorithm.values.empty()) return 1 + static_cast<double>(algorithms(collective).size());
-  return static_cast<double>(methods_of(spec, collective).size());
+  return static_cast<double>(methods_of(spec, collective, MethodUse::step).size());
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ void refuse_other_kinds(YamlFile& file) {
     if (const YamlNode* part = file.root().find(of_scenario);
         part && part->kind != YamlNode::Kind::scalar)  // a workload's file has its name there
       return;
+  if (file.root().find("model_type") || file.root().find("architectures"))
+    throw InputError(Problem{
+        file.name(), file.root().mark.line, file.root().mark.column, "",
+        "this is a model's config.json, not a scenario",
+        fmt::format("make a workload of it, which a scenario names: foreduce workload from-config "
+                    "{} -o mine.yaml; then workload: {{ model: ./mine.yaml, ... }}",
+                    file.name()),
+        ""});
   for (const Kind& kind : {Kind{"tensors", "workload file", "workload: {{ model: ./{}, ... }}"},
                            {"transformer", "workload file", "workload: {{ model: ./{}, ... }}"},
                            {"variants", "workload file", "workload: {{ model: ./{}, ... }}"},

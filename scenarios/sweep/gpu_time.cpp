@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "models/gpu_arithmetic.hpp"
-#include "models/megatron.hpp"
+#include "models/program_time.hpp"
+#include "scenarios/sweep/buckets.hpp"
 
 namespace foreduce {
 
@@ -104,6 +105,7 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
     time.least = time.least * arithmetic;
     time.forward_backward = std::max(time.forward_backward, time.least);
   }
+  time.undivided = undivided_by_tensors(batch);
   return time;
 }
 
@@ -139,6 +141,26 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
   all.slowest_rate = std::min(1.0, slowest / all.samples_per_s);
   if (peak > 0) all.at_peak = Seconds{gpus / peak};
   return all;
+}
+
+StepInput step_input(const Scenario& scenario, const Prediction& p, const ComputeTime& compute,
+                     const Workload& workload, double slowest) {
+  StepInput in;
+  const double backward = backward_share(workload, p.sample),
+               again = (1 - backward) * recomputed_share(p.recompute) * p.recomputed_blocks;
+  in.backward = compute.forward_backward * (backward + again) / (1 + again);
+  in.forward = compute.forward_backward - in.backward;
+  in.optimizer = compute.optimizer;
+  in.overhead = scenario.workload->step_overhead;
+  in.least_compute = compute.least;
+  in.launches = compute.launches;
+  in.undivided = compute.undivided;
+  in.accumulation = p.accumulation;
+  in.every_micro_batch = p.sharding.synchronised == Synchronised::every_micro_batch;
+  in.sums = scenario.allreduce.overlap;
+  in.buckets = buckets_of(scenario.allreduce, workload, size_of(element_type(p.gradient)), p.bucket,
+                          in.backward * slowest);
+  return in;
 }
 
 Bytes smallest_memory(const Cluster& cluster) {

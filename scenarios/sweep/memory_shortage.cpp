@@ -15,6 +15,8 @@ std::string needs_less(const Prediction& p) {
   if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
   constexpr double kWorthNaming = 0.1;  // of a GPU's memory: less is rarely what is missing
   if (p.memory.working > p.gpu_memory * kWorthNaming) ways.emplace_back("fused_loss: yes");
+  if (p.memory.buckets > p.gpu_memory * kWorthNaming)
+    ways.emplace_back("allreduce: { gradient_as_bucket_view: yes }");
   if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
   if (p.sharding.tensor > 1 && p.sharding.sequence == Sequence::whole)
     ways.emplace_back("sequence_parallel: yes");
@@ -50,6 +52,7 @@ std::string memory_shortage(const Prediction& p) {
   }
   std::string besides;
   if (m.gathered.value > 0) besides += ", gathered units " + to_text(m.gathered);
+  if (m.buckets.value > 0) besides += ", DDP's buckets " + to_text(m.buckets);
   if (m.working.value > 0) besides += ", the loss " + to_text(m.working);
   besides += ", CUDA and NCCL some " + to_text(training_constants().memory_outside);
   return fmt::format(

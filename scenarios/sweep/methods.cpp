@@ -122,11 +122,14 @@ Method method_named(const std::string& name, const std::string& option, Collecti
   return method;
 }
 
-std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective) {
+std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective, MethodUse use) {
   std::vector<Method> methods;
   for (const std::string& name : spec.algorithm.values)
     for (const std::string& profile : spec.profile.values) {
-      Method method = method_named(name, "", collective);
+      const std::vector<Collective> has = collectives_of(name);
+      const bool lacks = !has.empty() && !find_algorithm(name, collective);
+      Method method =
+          method_named(name, "", lacks && use == MethodUse::step ? has.front() : collective);
       method.profile = profile;
       if (method.kind == MethodKind::nccl) {
         const std::vector<Method> forced = nccl_methods(method, spec.nccl);
@@ -154,6 +157,12 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective)
             }
     }
   return methods;
+}
+
+void require_all_reduce(const Method& method) {
+  if (method.kind == MethodKind::ours && method.collective != Collective::all_reduce)
+    throw key_error("allreduce.algorithm",
+                    no_such_algorithm(std::string(method.algorithm->name), Collective::all_reduce));
 }
 
 std::string Interval::why() const { return fmt::format("{}", fmt::join(widened, "; ")); }

@@ -94,10 +94,16 @@ std::string why_by_name_only(const Algorithm& algorithm, const Cluster& cluster)
 /// collectives that an algorithm has; `option` begins the message.
 Method method_named(const std::string& name, const std::string& option = {},
                     Collective collective = Collective::all_reduce);
+/// What a scenario's methods are for: a collective, or a step that has several, of which a method
+/// need not have all.
+enum class MethodUse : std::uint8_t { one_collective, step };
 /// All methods that a scenario's all-reduce axes come to, in the order in which a reader would vary
-/// them.
+/// them. One that lacks the collective has, for a step, the first that it has.
 std::vector<Method> methods_of(const AllReduceSpec& spec,
-                               Collective collective = Collective::all_reduce);
+                               Collective collective = Collective::all_reduce,
+                               MethodUse use = MethodUse::one_collective);
+/// Throws InputError where DDP's gradients cannot go by it.
+void require_all_reduce(const Method& method);
 
 /// A 90 % prediction interval of a time.
 struct Interval {

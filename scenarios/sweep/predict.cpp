@@ -83,7 +83,6 @@ class Predictor {
   void describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
   const MemoryBy& memory_of_same(const MemoryQuestion& question);
-  void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
   void ask_sharded(Job& job, const ClusterCase& c, const Method& method,
                    const MemoryQuestion& memory);
@@ -124,7 +123,7 @@ AxisProduct Predictor::expand() {
   clusters_.emplace(scenario_, hash_, options_.change);
   profiles_.emplace(scenario_, hash_, options_.change);
   strategies_ = strategies_of(workload_);
-  methods_ = methods_of(scenario_.allreduce);
+  methods_ = methods_of(scenario_.allreduce, Collective::all_reduce, MethodUse::step);
   for (const std::string& model : workload_.model.values) {
     for (const Framework framework : workload_.framework.values) {
       models_.push_back(workload_of(scenario_, model, framework));
@@ -178,6 +177,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.sharding = unplaced(strategy);
   try {
     if (c.cluster) p.sharding = plan_on(strategy, workload_, p.precision, c);
+    p.asked_sharding = strategy.sharding;
     p.recomputed_blocks =
         recomputed_part(workload_, models_[at[kModelAxis]], p.recompute, p.sharding.stages);
   } catch (const InputError& e) {
@@ -248,11 +248,20 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(element_type(p.gradient));
-  prepare_step(job, compute, workload);
+  job.step = step_input(scenario_, p, compute, workload, job.here.slowest);
+  job.step.recording = options_.recording;
   try {
-    const MemoryQuestion memory{&workload,       p.sample,       p.precision, p.gradient,
-                                p.batch_per_gpu, p.accumulation, p.recompute, p.recomputed_blocks,
-                                workload_.state, p.sharding};
+    const MemoryQuestion memory{&workload,
+                                p.sample,
+                                p.precision,
+                                p.gradient,
+                                p.batch_per_gpu,
+                                p.accumulation,
+                                p.recompute,
+                                p.recomputed_blocks,
+                                workload_.state,
+                                p.sharding,
+                                copies_gradients(scenario_.allreduce, p.sharding)};
     p.memory = memory_of_same(memory);
     if (p.sharding.is_ddp()) ask(job, c, method);
     else ask_sharded(job, c, method, memory);
@@ -293,26 +302,9 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   job.fresh = batch_.size() > known;
 }
 
-void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
-  StepInput& in = job.step;
-  const double backward = backward_share(workload, job.point.sample),
-               again = (1 - backward) * recomputed_share(job.point.recompute) *
-                       job.point.recomputed_blocks;
-  in.backward = compute.forward_backward * (backward + again) / (1 + again);
-  in.forward = compute.forward_backward - in.backward;
-  in.optimizer = compute.optimizer;
-  in.overhead = workload_.step_overhead;
-  in.least_compute = compute.least;
-  in.launches = compute.launches;
-  in.accumulation = job.point.accumulation;
-  in.recording = options_.recording;
-  in.sums = scenario_.allreduce.overlap;
-  in.buckets = buckets_of(scenario_.allreduce, workload, job.element, job.point.bucket,
-                          in.backward * job.here.slowest);
-}
-
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.
 void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
+  require_all_reduce(method);
   const Type type = element_type(job.point.gradient);
   std::vector<Candidate> alone;
   if (const ClusterCase* one = clusters_->one_node(c)) {

@@ -87,7 +87,8 @@ struct Prediction {
   Recompute recompute = Recompute::none;
   double recomputed_blocks = 1;         ///< which part of the blocks is
   std::int64_t asked_global_batch = 0;  ///< of which the nearest possible was taken; 0: as asked
-  double trainable = 1;                 ///< see Workload
+  Sharding asked_sharding = Sharding::none;  ///< of which a group of one GPU leaves nothing
+  double trainable = 1;                      ///< see Workload
   Framework framework = Framework::pytorch;
   Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;

@@ -7,6 +7,7 @@
 #include <set>
 #include <nlohmann/json.hpp>
 
+#include "input/holds.hpp"
 #include "input/field_schema.hpp"
 #include "algorithms/core/inner.hpp"
 #include "algorithms/core/registry.hpp"
@@ -143,8 +144,15 @@ void check(FieldReader& f, const Scenario& s) {
               "nic_share slows messages");
   // Words that mean nothing are refused where they stand.
   const Collective collective = s.messages ? s.messages->collective : Collective::all_reduce;
+  // A sharded step has all-gathers and reduce-scatters, each point its own; it says what it lacks.
+  const bool sharded =
+      s.workload && std::any_of(s.workload->sharding.values.begin(),
+                                s.workload->sharding.values.end(), [](const std::string& word) {
+                                  return holds(sharding_words(), word) &&
+                                         sharding_named(word) != Sharding::none;
+                                });
   for (const std::string& name : s.allreduce.algorithm.values)
-    if (f.is_sound("messages.collective") && !collectives_of(name).empty() &&
+    if (f.is_sound("messages.collective") && !collectives_of(name).empty() && !sharded &&
         !find_algorithm(name, collective))
       try {
         method_named(name, "", collective);
@@ -211,6 +219,9 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
   f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.",
              one_of<Bucketing>("bucketing"));
+  f.optional("gradient_as_bucket_view", a.gradient_as_bucket_view,
+             "Of ddp: whether gradients are views of the buckets, as DDP's option of that name has "
+             "it. Else a GPU holds them twice. Default: no, as in PyTorch.");
   f.optional("cycle", a.cycle,
              "Of bucketing: horovod: how often it looks for gradients that are ready "
              "(HOROVOD_CYCLE_TIME). Default: 5 ms.",

@@ -168,7 +168,8 @@ struct AllReduceSpec {
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   Bucketing bucketing = Bucketing::ddp;
-  std::optional<Seconds> cycle;  ///< of horovod; unset: 5 ms (models/training.yaml)
+  bool gradient_as_bucket_view = false;  ///< of ddp
+  std::optional<Seconds> cycle;          ///< of horovod; unset: 5 ms (models/training.yaml)
   GradientSums overlap = GradientSums::beside_backward;
   Axis<int> segments{0};               ///< 0: the algorithm chooses by size
   int channels = 0;                    ///< 0: as many as the topology has rails

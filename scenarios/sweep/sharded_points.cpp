@@ -143,16 +143,6 @@ void require_parts(const ShardingPlan& plan, const std::vector<std::vector<Model
 
 }  // namespace
 
-/// Of a GPU's time, where sequences are whole: norms, dropout and residuals go with the width of a
-/// model, products with its square. In PyTorch's programs these are more kernels than in
-/// Megatron's, and are as much of a wider model.
-static double undivided_by_tensors(const Workload& workload) {
-  const TrainingConstants& c = training_constants();
-  return workload.framework == Framework::megatron
-             ? std::min(1.0, c.tensor_undivided * c.tensor_width / model_width(workload))
-             : c.tensor_undivided;
-}
-
 ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
                               const Workload& workload) {
   const ShardingPlan& plan = p.sharding;
@@ -171,7 +161,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.plan = plan;
   for (const ModelUnit& u : *longest) in.units.push_back(part_of(u, plan));
   // Norms, dropout and residuals are every tensor-parallel GPU's own, unless sequences are divided.
-  const double undivided = plan.sequence == Sequence::divided ? 0 : undivided_by_tensors(workload);
+  const double undivided = plan.sequence == Sequence::divided ? 0 : whole.undivided;
   const double part =
       share_of(in.units) * (undivided + (1 - undivided) / plan.tensor) / plan.context;
   // Each GPU of those that share matrices or sequences launches all kernels.

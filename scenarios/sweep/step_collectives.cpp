@@ -1,11 +1,14 @@
 #include "scenarios/sweep/step_collectives.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "input/counted.hpp"
 
@@ -68,16 +71,32 @@ ClusterCase as_weakest(const ClusterCase& c) {
   return alike;
 }
 
+/// The collective that stands for an algorithm that lacks one: its other phase (Thakur et al.,
+/// IJHPCA 19(1), 2005, section 4: an all-gather by doubling or Bruck, a reduce-scatter by halving),
+/// else the usual one.
+std::string counterpart(std::string_view algorithm, Collective collective) {
+  constexpr std::array kByHalves = {"recursive-doubling", "recursive-halving", "halving-doubling",
+                                    "bruck"};
+  const bool by_halves =
+      std::find(kByHalves.begin(), kByHalves.end(), algorithm) != kByHalves.end();
+  if (by_halves)
+    for (const char* name : kByHalves)
+      if (find_algorithm(name, collective)) return name;
+  return std::string(usual_algorithm(collective).name);
+}
+
 /// The same method for a stream's collective. What NCCL is forced to holds for those that it has it
-/// for. Algorithms that have none of their own exchange tokens pairwise, and move other activations
-/// along a ring.
+/// for. Algorithms that have none of their own exchange tokens pairwise, move other activations
+/// along a ring, and leave what they lack to counterpart().
 Method method_for(const Method& asked, Stream kind) {
   const Collective collective = collective_of(kind);
   Method method = asked;
   method.collective = collective;
-  if (asked.kind == MethodKind::ours && carries_activations(kind) &&
-      !find_algorithm(asked.algorithm->name, collective)) {
-    method = method_named(std::string(usual_algorithm(collective).name), "", collective);
+  if (asked.kind == MethodKind::ours && !find_algorithm(asked.algorithm->name, collective)) {
+    method =
+        method_named(carries_activations(kind) ? std::string(usual_algorithm(collective).name)
+                                               : counterpart(asked.algorithm->name, collective),
+                     "", collective);
     method.profile = asked.profile;
     method.protocol = asked.protocol;
     return method;
@@ -90,6 +109,38 @@ Method method_for(const Method& asked, Stream kind) {
     method.inner = find_algorithm(asked.inner, collective) ? asked.inner : named.inner;
   } else if (asked.algorithm) method.algorithm = find_algorithm(asked.algorithm->name, collective);
   return method;
+}
+
+/// Throws InputError where nothing of a step goes by the algorithm that was asked for, or by the
+/// inner one.
+void require_some_use(const Method& asked, const std::vector<CollectiveUse>& uses) {
+  if (asked.kind != MethodKind::ours) return;
+  std::set<Collective> kinds;
+  for (const CollectiveUse& use : uses)
+    if (!carries_activations(use.kind)) kinds.insert(collective_of(use.kind));
+  std::vector<std::string_view> titles;
+  for (const Collective c : kinds) titles.push_back(title_of(c));
+  const auto any_has = [&](std::string_view name) {
+    return kinds.empty() || std::any_of(kinds.begin(), kinds.end(), [&](Collective c) {
+             return find_algorithm(name, c) != nullptr;
+           });
+  };
+  const auto accepted = [&] {
+    std::set<std::string_view> names;
+    for (const Collective c : kinds)
+      for (const Algorithm* a : algorithms(c)) names.insert(a->name);
+    return fmt::format("accepted: {}", fmt::join(names, ", "));
+  };
+  if (!any_has(asked.algorithm->name))
+    throw key_error("allreduce.algorithm",
+                    fmt::format("{} has none of what this step needs: {}", asked.algorithm->name,
+                                fmt::join(titles, ", ")),
+                    accepted());
+  if (!asked.inner.empty() && asked.algorithm->takes_inner && !any_has(asked.inner))
+    throw key_error("allreduce.inner",
+                    fmt::format("{} has none of what this step needs: {}", asked.inner,
+                                fmt::join(titles, ", ")),
+                    accepted());
 }
 
 /// The candidates that can run among the groups' ranks. Throws InputError where none can.
@@ -161,7 +212,9 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   if (!alike && !as_they_are) nodes_as_ = cluster.weakest;
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
-  for (const CollectiveUse& use : collectives_of(step)) {
+  const std::vector<CollectiveUse> uses = collectives_of(step);
+  require_some_use(method, uses);
+  for (const CollectiveUse& use : uses) {
     const RankGroup asked_group = group_of(use.kind, plan_);
     const auto [group, nodes] =
         as_they_are ? Simulated{asked_group, cluster.nodes}

@@ -22,16 +22,15 @@ UnitRule unit_rule(const std::string& units) {
 }
 
 /// DDP and ZeRO-1 keep gradients whole, and sum them once a step (torch DDP's no_sync, DeepSpeed's
-/// stage 1); ZeRO-2 has no room for that, and FSDP sums after every backward unless it is told not
-/// to.
+/// stage 1), DDP after every backward where it is told to; ZeRO-2 has no room for whole ones, and
+/// FSDP sums after every backward unless it is told not to.
 Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sync) {
   const bool once = sharding == Sharding::none || sharding == Sharding::zero1;
+  if (sharding == Sharding::none && no_sync == false) return Synchronised::every_micro_batch;
   if (once && no_sync == false)
-    throw key_error(
-        "no_sync",
-        fmt::format("{} keeps gradients whole, and sums them after the last micro-batch",
-                    name_of(sharding)),
-        "zero2 sums them after every one");
+    throw key_error("no_sync",
+                    "zero1 keeps gradients whole, and sums them after the last micro-batch",
+                    "zero2 sums them after every one");
   if (sharding == Sharding::zero2 && no_sync == true)
     throw key_error("no_sync", "zero2 keeps no whole gradients that could wait", "zero1 does");
   return once || no_sync == true ? Synchronised::last_micro_batch : Synchronised::every_micro_batch;
@@ -87,13 +86,21 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
         "tensor_parallel",
         fmt::format("{} GPUs of a node cannot be divided into tensor-parallel groups of {}",
                     per_node, strategy.tensor));
-  const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
+  // Where several stages share a node, the node's GPUs of one of them.
+  const int per_stage = std::min(per_node, gpus / std::max(1, strategy.stages));
+  const int hybrid = group_of(strategy.hybrid, per_stage / strategy.tensor);
   ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages,
                              strategy.expert, strategy.context);
   plan.parts = strategy.parts;
-  plan.units = unit_rule(workload.units);
-  plan.prefetch = workload.prefetch;
-  plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+  if (plan.sharding != Sharding::none) {  // else nothing is gathered, and gradients go by block
+    plan.units = unit_rule(workload.units);
+    plan.prefetch = workload.prefetch;
+    plan.reshard =
+        workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+  }
+  if (plan.stages > 1 && plan.units.by != UnitRule::By::block)
+    throw key_error("units", "a pipeline's stages are cut between blocks, and so are their units",
+                    "units: block");
   plan.sequence = workload.sequence_parallel ? Sequence::divided : Sequence::whole;
   plan.communicators = workload.communicators;
   plan.context_communication = workload.context_communication;
@@ -115,6 +122,11 @@ ShardingPlan plan_on(const Strategy& s, const WorkloadSpec& workload, Precision 
         "modelled",
         "one group of all: sharding: zero3 without hybrid, tensor_parallel and so on");
   return plan_of(s, workload, precision, c.nodes, c.cluster->gpus());
+}
+
+bool copies_gradients(const AllReduceSpec& how, const ShardingPlan& plan) {
+  return how.bucketing == Bucketing::ddp && !how.gradient_as_bucket_view &&
+         plan.sharding == Sharding::none && plan.data_parallel() > 1;
 }
 
 std::string copies_words(const ShardingPlan& plan) {

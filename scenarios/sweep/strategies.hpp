@@ -38,6 +38,10 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
 ShardingPlan plan_on(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
                      const ClusterCase& c);
 
+/// Whether a GPU holds gradients twice, in tensors of their own and in DDP's buckets (torch
+/// DistributedDataParallel without gradient_as_bucket_view, among several copies of the model).
+bool copies_gradients(const AllReduceSpec& how, const ShardingPlan& plan);
+
 /// "8 GPUs", or "4 copies of the model, each on 2 GPUs": what sees different samples.
 std::string copies_words(const ShardingPlan& plan);
 

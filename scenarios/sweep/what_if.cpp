@@ -38,7 +38,8 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
     one.number /= buckets;
   }
   const auto methods =
-      methods_of(spec, step ? Collective::all_reduce : collective_of(e)->collective);
+      methods_of(spec, step ? Collective::all_reduce : collective_of(e)->collective,
+                 step ? MethodUse::step : MethodUse::one_collective);
   if (methods.empty()) return one;
   const Method& m = methods[one.number % methods.size()];
   one.number /= methods.size();

@@ -170,7 +170,8 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
   f.optional("no_sync", w.no_sync,
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
-             "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
+             "them whole. Default: yes for none and zero1, no for zero2 and zero3. Without it DDP "
+             "all-reduces after every micro-batch.");
   OneOf offload = one_of<Offload>("place outside of the GPU");
   for (const char* word : {"cpu", "nvme", "optimizer", "parameters", "activations", "yes", "true"})
     offload.others.emplace_back(
@@ -259,21 +260,32 @@ template <class Fields>
 void describe_program(Fields& f, WorkloadSpec& w) {
   OneOf programs = one_of<Framework>("framework");
   const std::string megatron = "it runs on Megatron-LM: framework: megatron",
-                    pytorch = "it is predicted as PyTorch: framework: pytorch";
-  programs.others = {
-      {"nemo", megatron},      {"megatron-lm", megatron}, {"megatron-bridge", megatron},
-      {"deepspeed", pytorch},  {"torchtitan", pytorch},   {"fsdp", pytorch},
-      {"accelerate", pytorch}, {"lightning", pytorch}};
+                    pytorch = "it is predicted as PyTorch: framework: pytorch",
+                    hugging_face = "Hugging Face's models: framework: transformers";
+  programs.others = {{"nemo", megatron},
+                     {"megatron-lm", megatron},
+                     {"megatron-bridge", megatron},
+                     {"deepspeed", pytorch},
+                     {"torchtitan", pytorch},
+                     {"fsdp", pytorch},
+                     {"lightning", pytorch},
+                     {"accelerate", hugging_face},
+                     {"trl", hugging_face},
+                     {"huggingface", hugging_face},
+                     {"hf", hugging_face}};
   f.optional("framework", w.framework,
-             "The program that trains a language model: pytorch (FSDP, torchtitan, DeepSpeed), or "
-             "megatron (NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), "
-             "whose products and fused kernels reach more of the GPU's peak and which keeps less "
-             "in FP8. Default: pytorch.",
+             "The program that trains a language model: pytorch, which is tuned (torchtitan, "
+             "llm-foundry, FSDP with fused or compiled kernels); transformers, which is Hugging "
+             "Face's models without torch.compile, whose norms, rotary embeddings and losses are "
+             "many kernels that take time and keep more memory; or megatron (NVIDIA's "
+             "Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), whose products and "
+             "fused kernels reach more of the GPU's peak and which keeps less in FP8. Default: "
+             "pytorch.",
              programs);
   f.optional(
       "cuda_graphs", w.cuda_graphs,
       "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
-      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
+      "its kernels' launches. A batch that was measured keeps its time. Default: "
       "no.");
   f.optional(
       "fused_loss", w.fused_loss,

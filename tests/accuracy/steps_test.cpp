@@ -1,10 +1,12 @@
 // What PyTorch measured on one H100 (models/reference/steps.csv, by tests/bench/training_on_gpu.py)
 // beside what foreduce says of a step: its memory, when its gradients are there, the optimizer.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdio>
 #include <sstream>
+#include <tuple>
 
 #include "input/csv.hpp"
 #include "models/compute.hpp"
@@ -66,10 +68,12 @@ std::vector<MeasuredStep> measured_steps(const std::string& variant = "") {
 }
 
 /// What a block adds to a step without its optimizer, of a program of two depths. Seconds.
-double measured_block(const std::string& workload, int batch, const std::string& variant) {
+double measured_block(const std::string& workload, int batch, const std::string& variant,
+                      const std::string& sample = "") {
   std::vector<MeasuredStep> depths;
   for (const MeasuredStep& s : measured_steps(variant))
-    if (s.workload == workload && s.layers > 0 && s.batch == batch && !s.recompute)
+    if (s.workload == workload && s.layers > 0 && s.batch == batch && !s.recompute &&
+        (sample.empty() || s.sample == sample))
       depths.push_back(s);
   EXPECT_GE(depths.size(), 2u) << workload << " " << variant;
   const MeasuredStep &few = depths.front(), &many = depths.back();
@@ -223,6 +227,81 @@ TEST(TimeOfFrozenParts, FallsShortOfAdaptersByAFifthAtMost) {
     std::printf("%s: %.3f of the time, predicted %.3f\n", adapters, measured, predicted);
     EXPECT_LT(predicted, measured);
     EXPECT_GT(predicted, measured / 1.2);
+  }
+}
+
+/// As Hugging Face's program takes it, of `layers` of all blocks. Seconds.
+double in_transformers(const Workload& whole, const MeasuredStep& s) {
+  Workload w = whole;
+  w.framework = Framework::transformers;
+  const double all =
+      compute_time({w, h100(), Precision::bf16, s.sample, s.batch}).forward_backward.value;
+  return s.layers == 0 ? all : all * units_of(w, {}, 2)[1].share;
+}
+
+// Nothing was fitted to these: traffic is of blocks of Llama-2 7B alone. Micro-batches that wait
+// for launches are left out, as are programs of more kernels (gelu_new).
+TEST(TransformersTime, IsThatOfStepsThatNoFitKnows) {
+  std::vector<double> errors;
+  const auto compare = [&](const std::string& what, double measured, double predicted) {
+    const Spread within = training_constants().transformers.within;
+    std::printf("%-28s %.1f ms, predicted %.1f (%.2f)\n", what.c_str(), measured * 1e3,
+                predicted * 1e3, predicted / measured);
+    EXPECT_LT(measured / predicted, within.slower) << what;
+    EXPECT_GT(measured / predicted, 1 / within.faster) << what;
+    errors.push_back(std::abs(std::log(predicted / measured)));
+  };
+  for (const MeasuredStep& s : measured_steps()) {
+    const Workload w = Workloads().load(s.workload);
+    const bool known = s.unlike.empty() || s.unlike == "predicts every position";
+    const double tokens = tokens_of(s.sample) * s.batch;
+    if (!is_language_model(w) || s.layers > 0 || s.recompute || !known || tokens < 8192 ||
+        s.workload.starts_with("t5"))
+      continue;
+    compare(fmt::format("{} {} x {}", s.workload, s.batch, s.sample), s.step - s.optimizer,
+            in_transformers(w, s));
+  }
+  for (const auto& [name, sample, batch] :
+       {std::tuple("llama2-13b", "4096 tokens", 2), std::tuple("llama3-8b", "8192 tokens", 1),
+        std::tuple("llama3-8b", "2048 tokens", 8)}) {
+    Workload w = Workloads().load(name);
+    add_shorter_sample(w, sample);
+    MeasuredStep s;
+    s.workload = name, s.sample = sample, s.batch = batch, s.layers = 1;
+    compare(fmt::format("a block of {} {} x {}", name, batch, sample),
+            measured_block(name, batch, "", sample), in_transformers(w, s));
+  }
+  ASSERT_GE(errors.size(), 7u);
+  EXPECT_LE(median(errors), 0.12);
+}
+
+// Held between steps, less than at the peak: the rest is what backward needs, and autocast's copies
+// of a block's weights in 16 bits.
+TEST(TransformersMemory, IsWhatBlocksOfLlamaKeep) {
+  for (const auto& [name, batch, variant, fitted] :
+       {std::tuple("llama2-7b", 2, "", true), std::tuple("llama2-7b", 2, "kept in bf16", true),
+        std::tuple("llama2-13b", 2, "", false), std::tuple("llama3-8b", 1, "", false)}) {
+    Workload w = Workloads().load(name);
+    w.framework = Framework::transformers;
+    std::vector<MeasuredStep> depths;
+    for (const MeasuredStep& s : measured_steps(variant))
+      if (s.workload == name && s.batch == batch && !s.recompute &&
+          s.sample == w.variants[0].sample)
+        depths.push_back(s);
+    ASSERT_GE(depths.size(), 2u) << name;
+    const MeasuredStep &few = depths.front(), &many = depths.back();
+    const bool autocast = std::string_view(variant).empty();
+    const auto units = units_of(w, {}, 2);
+    const double copies = autocast ? 2.0 * static_cast<double>(units[1].elements) : 0;
+    const double measured =
+        (many.peak - many.held - few.peak + few.held) / (many.layers - few.layers) - copies;
+    const LayerOutputs put_out = layer_outputs(w, few.sample, few.batch);
+    const Bytes all = activations(w, few.sample, Precision::bf16, few.batch, Recompute::none,
+                                  autocast ? MixedPrecision::autocast : MixedPrecision::model);
+    const double predicted = (all.value - 4 * put_out.root) / static_cast<double>(units.size() - 1);
+    std::printf("%s %s: a block keeps %.2f GB, predicted %.2f\n", name, variant, measured / 1e9,
+                predicted / 1e9);
+    EXPECT_NEAR(predicted / measured, 1, fitted ? 0.02 : 0.07) << name << " " << variant;
   }
 }
 

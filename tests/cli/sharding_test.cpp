@@ -143,8 +143,7 @@ TEST(Sharding, TellsAtItsKeyWhatNoPointCanDo) {
   const Result fp8 =
       foreduce_says("predict " + folder.write("s.yaml", scenario("recompute: no")).string() +
                     " --set workload.precision=fp8");
-  EXPECT_SAYS(fp8.out,
-              "error: workload.precision: nothing says that A100-SXM4-40GB has FP8 tensor cores");
+  EXPECT_SAYS(fp8.out, "error: workload.precision: A100-SXM4-40GB has no FP8 tensor cores");
 }
 
 TEST(Sharding, PlanTakesWhatFits) {

@@ -361,11 +361,12 @@ TEST(ComputeTime, InFp8IsBetweenBf16AndTwiceAsFast) {
         compute_time({Workloads().load("bert-large"), gpu, Precision::fp8, "512 tokens", 8})
             .measured);
   }
-  EXPECT_SAYS(error_of([&] {
-                compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::fp8, sample, 1});
-              }),
-              "nothing says that A100-SXM4-40GB has FP8 tensor cores\n  fp8: yes under gpu if it "
-              "has; else precision: bf16");
+  EXPECT_SAYS(
+      error_of([&] {
+        compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::fp8, sample, 1});
+      }),
+      "A100-SXM4-40GB has no FP8 tensor cores, which came with Ada and Hopper\n  precision: "
+      "bf16");
   MemoryQuestion question;
   question.workload = &llama;
   question.sample = sample;

@@ -64,6 +64,31 @@ TEST_P(TreesOverManyNodes, TakeWhatFewerNodesTellWithinTheirError) {
   EXPECT_EQ(told.result.bottleneck, whole.result.bottleneck);
 }
 
+// One rank of each node, as replicas of a model that is sharded within nodes have it: NCCL's tree
+// on two numbers of nodes beside the whole simulation.
+TEST(TreesAmongRanksOfNodes, TakeWhatFewerNodesTellWithinTheirError) {
+  for (const int nodes : {160, 512}) {
+    const auto machine = ec2("p5.48xlarge");
+    const auto cluster = std::make_shared<const Cluster>(cluster_of(machine, nodes));
+    const RankGroups groups{nodes, machine->gpus()};
+    const Layout layout = rank_layout(*cluster).subset(groups);
+    const Bytes bytes{8e6};
+    Question question{
+        cluster,
+        nccl_schedule(
+            {*cluster, layout, std::make_shared<const Profile>(Profiles().nearest_to(*machine))},
+            bytes, {NcclAlgorithm::double_tree, NcclProtocol::ll128}),
+        static_cast<std::size_t>(bytes.value / 4), Type::f32, groups};
+    const Outcome told = answer_to(question, LongPipelines::extrapolate),
+                  whole = answer_to(question, LongPipelines::simulate_whole);
+    ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
+    EXPECT_TRUE(told.extrapolated) << nodes;
+    EXPECT_LE(std::abs(told.result.time / whole.result.time - 1), told.extrapolation_error)
+        << nodes;
+    EXPECT_LT(told.result.messages, whole.result.messages);
+  }
+}
+
 // A lap of 30 hops takes longer than 96 segments and less than 400: of the first three lengths each
 // takes as long as the one before, and a line through them said half of the time.
 TEST(LongRings, AreNotToldFromLengthsInWhichLinksIdle) {

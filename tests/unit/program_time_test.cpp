@@ -1,9 +1,11 @@
-// How long computing takes in NVIDIA's own programs, and what memory it needs there.
+// How long computing takes in NVIDIA's own programs and in Hugging Face's, and what memory it needs
+// there.
 #include <gtest/gtest.h>
 
 #include "models/compute.hpp"
-#include "models/megatron.hpp"
 #include "models/memory.hpp"
+#include "models/program_time.hpp"
+#include "models/tensors.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
@@ -66,6 +68,70 @@ TEST(MegatronTime, IsRefusedForOtherModelsAndPrecisions) {
                 compute_time({llama, h100, Precision::tf32, llama.variants.front().sample, 1});
               }),
               "nothing is known of Megatron in tf32");
+}
+
+// Products and attention take what they take in Megatron; norms of several kernels cost besides.
+TEST(TransformersTime, AddsUpProductsAttentionAndTraffic) {
+  const Gpu h100 = *ec2("p5.48xlarge")->gpu;
+  const auto time_of = [&](Workload w) {
+    w.framework = Framework::transformers;
+    return compute_time({w, h100, Precision::bf16, w.variants.front().sample, 4});
+  };
+  const double tokens = 4.0 * 4096, root = 32000.0 * 4096,
+               blocks = 32 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008),
+               scores = 12 * 32 * 4096 * 4096.0, ends = 32 * 4096,
+               outputs = 32 * (5 * 4096 + 2 * 11008);
+  const double seconds =
+      tokens * (6 * (blocks + root) / (0.79 * 989e12) + scores / 2 / (0.45 * 989e12) +
+                (78 * outputs + 366 * ends + 112 * 32000) / 3350e9);
+  const ComputeTime llama = time_of(Workloads().load("llama2-7b"));
+  EXPECT_NEAR(llama.forward_backward.value, seconds, 1e-3 * seconds);
+  EXPECT_SAYS(llama.source, "estimate for Hugging Face's transformers, not compiled");
+  EXPECT_DOUBLE_EQ(llama.within.slower, training_constants().transformers.within.slower);
+  EXPECT_TRUE(has_separate_norms(Workloads().load("llama2-7b")));
+  EXPECT_TRUE(has_separate_norms(Workloads().load("t5-base")));
+  EXPECT_FALSE(has_separate_norms(Workloads().load("gpt2-124m"))) << "LayerNorm is one kernel";
+  EXPECT_FALSE(has_separate_norms(Workloads().load("bert-large")));
+  Workload refused = Workloads().load("llama2-7b");
+  refused.framework = Framework::transformers;
+  EXPECT_SAYS(error_of([&] {
+                compute_time({refused, h100, Precision::fp8, "4096 tokens", 1});
+              }),
+              "nothing is known of Hugging Face's transformers in fp8");
+}
+
+TEST(TransformersTime, NormsAreWhatTensorParallelismLeavesWhole) {
+  const Gpu h100 = *ec2("p5.48xlarge")->gpu;
+  const auto part = [&](const char* name, Framework framework) {
+    Workload w = Workloads().load(name);
+    w.framework = framework;
+    return undivided_by_tensors({w, h100, Precision::bf16, w.variants.front().sample, 2});
+  };
+  EXPECT_GT(part("llama2-7b", Framework::transformers), 0.15);
+  EXPECT_LT(part("llama2-7b", Framework::transformers), 0.25);
+  EXPECT_LT(part("llama2-70b", Framework::transformers),
+            part("llama2-7b", Framework::transformers));
+  EXPECT_DOUBLE_EQ(part("llama2-7b", Framework::pytorch), 0.055);
+}
+
+// FSDP and DeepSpeed have the model itself in 16 bits, where autocast keeps fp32 between blocks.
+TEST(TransformersMemory, NormsOfSeveralKernelsKeepWhatTheyRead) {
+  const auto kept = [](const char* name, Framework framework, Sharding sharding) {
+    Workload w = Workloads().load(name);
+    w.framework = framework;
+    MemoryQuestion q;
+    q.workload = &w;
+    q.sample = w.variants.front().sample;
+    q.precision = q.gradient = Precision::bf16;
+    q.sharding.sharding = sharding;
+    return memory_of(q).activations.value;
+  };
+  const double tuned = kept("llama2-7b", Framework::pytorch, Sharding::none),
+               each = 32.0 * 4096 * 4096;  // element that a block hands on
+  EXPECT_DOUBLE_EQ(kept("llama2-7b", Framework::transformers, Sharding::none), tuned + 14 * each);
+  EXPECT_DOUBLE_EQ(kept("llama2-7b", Framework::transformers, Sharding::zero3), tuned + 4 * each);
+  EXPECT_DOUBLE_EQ(kept("gpt2-355m", Framework::transformers, Sharding::none),
+                   kept("gpt2-355m", Framework::pytorch, Sharding::none));
 }
 
 }  // namespace

@@ -338,5 +338,34 @@ TEST(SpanOfStep, HorovodsCycleDoesNotHoldAFasterStepBack) {
   EXPECT_DOUBLE_EQ(span_of_step(in, takes(1), takes(1), takes(1), {2, 2}).low.value, 2.5);
 }
 
+// By hand: forward 1, backward 2, two buckets that are there after half and all of it and take 1.5
+// each, so that the second ends two units after backward: 5.
+TEST(PlayStep, WithoutNoSyncEveryMicroBatchReducesItsGradients) {
+  StepInput in;
+  in.forward = Seconds{1};
+  in.backward = Seconds{2};
+  in.optimizer = Seconds{0.5};
+  in.overhead = Seconds{0.25};
+  in.buckets = {{100, 0.5}, {100, 1}};
+  in.accumulation = 3;
+  in.every_micro_batch = true;
+  in.recording = Recording::on;
+  const AllReduceTime takes = [](std::size_t) { return Seconds{1.5}; };
+  const Step step = play_step(in, takes);
+  EXPECT_DOUBLE_EQ(step.total.value, 3 * 5 + 0.75);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 3 * 2);
+  EXPECT_EQ(step.collectives.at(0).count, 6);
+  const auto of = [&](Work work) {
+    return std::count_if(step.activities.begin(), step.activities.end(),
+                         [&](const Activity& a) { return a.work == work; });
+  };
+  EXPECT_EQ(of(Work::collective), 6);
+  EXPECT_EQ(of(Work::forward), 3);
+  EXPECT_EQ(of(Work::optimizer), 1);
+  EXPECT_DOUBLE_EQ(step.activities.back().end.value, step.total.value - 0.25);
+  in.every_micro_batch = false;
+  EXPECT_DOUBLE_EQ(play_step(in, takes).total.value, 2 * 3 + 5 + 0.75);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -89,21 +89,21 @@ TEST_P(UncertaintyOutside, IsWiderAndSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     edges, UncertaintyOutside,
-    testing::Values(Outside{{4096 * kMiB}, "measured from 8 B to 1 GiB only"},
-                    Outside{{64 * kMiB, 4}, "measured on 1 and 2 nodes only"},
-                    Outside{{64 * kMiB, 2, 1}, "measured with 8 GPUs a node only"},
-                    Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "measured on 1 node only"},
-                    Outside{{64 * kMiB, 2, 8, "p5.48xlarge"},
-                            "no measurements of p5.48xlarge at this size"}));
+    testing::Values(
+        Outside{{4096 * kMiB}, "measured from 8 B to 1 GiB only"},
+        Outside{{64 * kMiB, 4}, "measured at this size on 1 and 2 nodes only"},
+        Outside{{64 * kMiB, 2, 1}, "measured with 8 GPUs a node only"},
+        Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "measured at this size on 1 node only"},
+        Outside{{64 * kMiB, 2, 8, "p5.48xlarge"}, "no measurements of p5.48xlarge at this size"}));
 
 TEST(Uncertainty, DoesNotReachFromOneSizeToAnother) {
-  EXPECT_EQ(of({1024, 1}).reasons, Reasons{"measured on 2 nodes only"});
+  EXPECT_EQ(of({1024, 1}).reasons, Reasons{"measured at this size on 2 nodes only"});
 }
 
 TEST(Uncertainty, NamesEveryReason) {
   EXPECT_EQ(of({4096 * kMiB, 4, 4}).reasons,
-            (Reasons{"measured on 1 and 2 nodes only", "measured with 8 GPUs a node only",
-                     "measured from 8 B to 1 GiB only"}));
+            (Reasons{"measured at this size on 1 and 2 nodes only",
+                     "measured with 8 GPUs a node only", "measured from 8 B to 1 GiB only"}));
 }
 
 /// Compared on p4d with 2 and 8 nodes, and by fits that lacked a number of nodes.

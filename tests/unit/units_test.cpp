@@ -83,18 +83,29 @@ TEST(Units, BySizeCloseWhenTheyHaveIt) {
   EXPECT_GT(units_of(w, {UnitRule::By::size, Bytes{10e6}}, 2).size(), units.size());
 }
 
-TEST(Stages, DivideTheBlocksAndGiveTheLastTheRoot) {
+TEST(Stages, DivideTheBlocksBetweenTheEmbeddingAndTheOutputLayer) {
   const auto units = units_of(Workloads().load("llama2-7b"), {}, 2);
   const auto stages = stages_of(units, 4);
   ASSERT_EQ(stages.size(), 4u);
-  EXPECT_EQ(stages[0].size(), 8u);
+  const std::size_t matrix = 32000 * 4096;
+  EXPECT_EQ(stages[0].size(), 9u);
+  EXPECT_EQ(stages[1].size(), 8u);
   EXPECT_EQ(stages[3].size(), 9u);
-  EXPECT_TRUE(stages[3][0].root);
+  for (const std::size_t end : {0, 3}) EXPECT_TRUE(stages[end][0].root);
+  EXPECT_EQ(stages[0][0].elements, matrix);
+  EXPECT_EQ(stages[3][0].elements, matrix + 4096);
+  EXPECT_EQ(stages[0][0].share, 0);
+  EXPECT_EQ(stages[3][0].share, units[0].share);
+  // A matrix that both share is there twice.
+  const auto tied = units_of(Workloads().load("gpt2-124m"), {}, 2);
+  const auto two = stages_of(tied, 2);
+  EXPECT_EQ(two[0][0].elements, 50257u * 768 + 1024 * 768);
+  EXPECT_EQ(two[1][0].elements, 50257u * 768 + 2 * 768);
   // Of 32 blocks on five stages the last and the first have the embedding's place and the loss's,
   // and one more stage has six.
   std::vector<std::size_t> sizes;
   for (const auto& stage : stages_of(units, 5)) sizes.push_back(stage.size());
-  EXPECT_EQ(sizes, (std::vector<std::size_t>{6, 7, 7, 6, 6 + 1}));
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{6 + 1, 7, 7, 6, 6 + 1}));
   EXPECT_SAYS(error_of([&] { stages_of(units, 33); }), "32 units cannot be divided into 33 stages");
 }
 
