@@ -160,10 +160,12 @@ struct Profile {
       channels_nvls_one_node;                  ///< that the library runs side by side
   std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the
                                                ///< switch reaches; null: as other messages
+  std::optional<Estimated<double>> in_switch_one_node;  ///< the same of one host; null: alike
   /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags
   /// between GPUs and between a channel's warps. Null: 0.
   std::optional<Estimated<Seconds>> in_switch_sync;
-  std::array<LinkClass, kPathClasses> links;  ///< by PathClass
+  std::optional<Estimated<Seconds>> in_switch_sync_one_node;  ///< of one host; null: alike
+  std::array<LinkClass, kPathClasses> links;                  ///< by PathClass
   std::vector<Protocol> protocols;
   std::vector<Accuracy> accuracy;  ///< by size; empty: never compared with anything
 

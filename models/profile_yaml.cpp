@@ -186,7 +186,11 @@ void describe(Fields& f, Profile& p) {
   });
   f.optional("in_switch", p.in_switch,
              "of NVLink's bandwidth that reduction in the switch reaches");
+  f.optional("in_switch_one_node", p.in_switch_one_node,
+             "the same of one host alone, where it differs");
   f.optional("in_switch_sync", p.in_switch_sync, "what each chunk takes longer there");
+  f.optional("in_switch_sync_one_node", p.in_switch_sync_one_node,
+             "the same of one host alone, where it differs");
   Links links{p.links};
   f.optional("links", links, "by class");
   f.optional("protocols", p.protocols, "ways to send");
@@ -300,7 +304,9 @@ class FreeParameterFinder {
                                                          {"network.overhead", 4e-6},
                                                          {"nvlink.latency", 1.5e-6},
                                                          {"in_switch", 0.7},
+                                                         {"in_switch_one_node", 0.7},
                                                          {"in_switch_sync", 4e-6},
+                                                         {"in_switch_sync_one_node", 4e-6},
                                                          {"launch", 8e-6},
                                                          {"net_hop", 20e-6},
                                                          {"hop", 5e-6},
@@ -329,7 +335,9 @@ class FreeParameterFinder {
     if (at->interval) known = {base((*at->interval)[0]), base((*at->interval)[1])};
     found_.push_back(
         {path_ + key, &base(at->value),
-         key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
+         key == "efficiency" || key == "in_switch" || key == "in_switch_one_node"
+             ? 1
+             : std::numeric_limits<double>::infinity(),
          start_of(path_ + key), known,
          [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
            at->interval.reset();

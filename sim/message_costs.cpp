@@ -16,6 +16,9 @@ double threshold(const std::optional<Estimated<Bytes>>& from, const Sending& sen
   return value_or(from, Bytes{}).value * sending.messages_each * kShort;
 }
 
+/// A node of more GPUs is a rack of hosts, whose switch what was measured of one says nothing of.
+constexpr int kGpusOfAHost = 16;
+
 /// Workers of the node that has fewest.
 int smallest_node(const Layout& layout) {
   if (const int each = layout.per_node(); each > 0) return each;
@@ -36,10 +39,15 @@ MessageCosts::MessageCosts(const Sending& sending, const Layout& layout) {
     throw input_error(
         fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
   set_classes(sending, protocol, layout);
-  if (profile.in_switch)
+  const bool one_host = layout.nodes == 1 && layout.workers <= kGpusOfAHost;
+  const auto& reaches =
+      one_host && profile.in_switch_one_node ? profile.in_switch_one_node : profile.in_switch;
+  if (reaches)
     in_switch = value_or(profile.of(PathClass::nvlink).efficiency, 1.0) /
-                (profile.in_switch->value * sending.switch_share);
-  in_switch_sync = value_or(profile.in_switch_sync, Seconds{}).value;
+                (reaches->value * sending.switch_share);
+  const auto& sync = one_host && profile.in_switch_sync_one_node ? profile.in_switch_sync_one_node
+                                                                 : profile.in_switch_sync;
+  in_switch_sync = value_or(sync, Seconds{}).value;
   if (protocol) set_rates(sending, *protocol);
 }
 

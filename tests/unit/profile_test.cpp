@@ -25,7 +25,7 @@ TEST_P(ShippedProfile, IsWrittenToTheSameValues) {
   const std::string text = to_yaml(first);
   EXPECT_EQ(to_yaml(read_profile(YamlFile::parse("again.yaml", text))), text);
   EXPECT_EQ(first.ideal(), GetParam() == "ideal");
-  EXPECT_LE(free_parameters(first).size(), 8u);
+  EXPECT_LE(free_parameters(first).size(), 9u);  // B200 has two of one host and two of several
   for (const FreeParameter& f : free_parameters(first)) EXPECT_GT(*f.value, 0) << f.name;
 }
 
