@@ -87,7 +87,8 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
         fmt::format("{} GPUs of a node cannot be divided into tensor-parallel groups of {}",
                     per_node, strategy.tensor));
   // Where several stages share a node, the node's GPUs of one of them.
-  const int per_stage = std::min(per_node, gpus / std::max(1, strategy.stages));
+  const int of_stage = gpus / std::max(1, strategy.stages),
+            per_stage = of_stage > 0 && per_node % of_stage == 0 ? of_stage : per_node;
   const int hybrid = group_of(strategy.hybrid, per_stage / strategy.tensor);
   ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages,
                              strategy.expert, strategy.context);
@@ -106,10 +107,7 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
   plan.context_communication = workload.context_communication;
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == Precision::fp8)
     plan.gathered = Gathered::fp8;
-  // A group of one GPU shares nothing, whatever was asked for.
-  const bool as_asked = plan.sharding == strategy.sharding;
-  plan.synchronised =
-      synchronised_of(plan.sharding, as_asked ? workload.no_sync : std::optional<bool>());
+  plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
   return plan;
 }
 

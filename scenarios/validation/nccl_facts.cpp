@@ -212,7 +212,10 @@ void take_info(NcclFacts& facts, string_view line) {
       has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
     facts.network = NcclNetwork::efa;
   // The plugin over libfabric's own TCP: it finds the cards of that, and none of EFA's.
-  if (const auto provider = word_after(line, "rovider is "); !provider.empty()) {
+  if (const auto provider = word_after(line, "elected Provider is ").empty()
+                                ? word_after(line, "elected provider is ")
+                                : word_after(line, "elected Provider is ");
+      !provider.empty()) {
     facts.plugin_over_tcp =
         facts.plugin_over_tcp || provider.starts_with("tcp") || provider.starts_with("sockets");
     if (!facts.plugin_over_tcp && !provider.starts_with("efa"))

@@ -67,8 +67,10 @@ void LogReader::take(string_view line) {
 }
 
 void LogReader::take_printed(string_view line) {
-  const std::optional<std::string> of_short_table = short_table_.take(line);
-  if (of_short_table) line = *of_short_table;
+  const std::optional<ShortTable::Line> of_short_table = short_table_.take(line);
+  if (of_short_table && of_short_table->words.empty())
+    return unread_row("a row whose size, time or bandwidth cannot be read; left out");
+  if (of_short_table) line = of_short_table->words;
   const std::optional<CellLine> cells = words_of_cells(line);
   if (cells) line = cells->words;
   if (cells && cells->is_heading) cells_between_ = cells->between;

@@ -378,8 +378,8 @@ string_view without_prefix(string_view word) { return word.substr(word.find_last
 
 std::optional<std::size_t> row_begins(const Words& words) {
   for (std::size_t i = 0; i + 2 < words.size(); ++i)
-    if (bytes_of(without_mark(words[i + 2])) > 0 && whole(without_prefix(words[i])) &&
-        whole(words[i + 1]))
+    if (bytes_of(without_mark(words[i + 2])) > 0 && amount(without_prefix(words[i])) &&
+        amount(words[i + 1]))
       return i;
   return std::nullopt;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <regex>
 
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -13,8 +15,8 @@ using std::string_view;
 
 namespace {
 
-/// The cells of a line, without blanks and quotes around them. An empty one at either end, outside
-/// of a bar, is none.
+/// The cells of a line, without blanks and quotes around them. Nothing stands outside of a bar at
+/// either end.
 std::vector<std::string> cells_between(string_view line, char between) {
   constexpr string_view kAround = " \t*`\"'#";
   std::vector<std::string> cells;
@@ -24,47 +26,57 @@ std::vector<std::string> cells_between(string_view line, char between) {
     text.remove_prefix(std::min(text.find_first_not_of(kAround), text.size()));
     text = text.substr(0, text.find_last_not_of(kAround) + 1);
     const bool edge = cells.empty() || end == line.size();
-    if (!text.empty() || (between != ' ' && !edge)) cells.emplace_back(text);
+    if (!text.empty() || !edge) cells.emplace_back(text);
     at = end + 1;
   }
   return cells;
 }
 
-/// A size in bytes: "8388608", "8 MiB", "8M"; prefixes are powers of 1024, as nccl-tests' -b.
+/// A size in bytes: "8388608", "8,388,608", "8 MiB", "8M"; prefixes are powers of 1024, as in
+/// nccl-tests' -b.
 std::optional<double> bytes_in(std::string text) {
   std::erase(text, ' ');
-  if (const auto bytes = nccl_words::whole(text)) return bytes;
-  if (!text.empty() && text.back() != 'B') text += 'B';
-  return nccl_words::binary_size(text);
+  if (text.ends_with('B') && text.size() > 1 &&
+      std::isdigit(static_cast<unsigned char>(text[text.size() - 2])) != 0)
+    text.pop_back();
+  if (text.find('k') != std::string::npos) text[text.find('k')] = 'K';
+  return nccl_words::amount(text);
+}
+
+/// Microseconds of the unit behind a column's name, "time (ms)"; 0 for another.
+double micro_seconds_of(const std::string& name) {
+  static const std::regex kTime(R"(time[ _]*[(\[]?(us|usec|\xc2\xb5s|\xce\xbcs|ms|s)?[)\]]?)");
+  std::smatch found;
+  if (!std::regex_match(name, found, kTime)) return 0;
+  const std::string unit = found[1].str();
+  return unit == "ms" ? 1e3 : unit == "s" ? 1e6 : 1;
 }
 
 }  // namespace
 
 std::optional<ShortTable::Columns> ShortTable::columns_of(const std::vector<std::string>& cells,
                                                           char between) {
+  static const std::regex kSize(R"((message )?(size|bytes)[ _]*[(\[]?(b|bytes)?[)\]]?)"),
+      kAlgbw(R"(alg(orithm)?[ _]?(bw|bandwidth)[ _]*[(\[]?(gb/s|gbps)?[)\]]?)"),
+      kBusbw(R"(bus[ _]?(bw|bandwidth)[ _]*[(\[]?(gb/s|gbps)?[)\]]?)"), kWrong("#?wrong|error");
   Columns c;
   c.between = between;
   c.all = cells.size();
-  std::optional<std::size_t> size, busbw;
-  const auto once = [](auto& place, std::size_t at) {  // out of place stands before in place
-    if (!place) place = at;
-  };
+  std::optional<std::size_t> size, algbw, busbw;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string name = nccl_words::lower(cells[i]);
-    if (name.starts_with("count") || name.starts_with("type")) return std::nullopt;
-    if (name.starts_with("size") || name.starts_with("bytes") || name.starts_with("message"))
-      once(size, i);
-    else if (name.starts_with("busbw") || name.starts_with("bus bandwidth") ||
-             name.starts_with("bus_bw"))
-      once(busbw, i);
-    else if (name.starts_with("algbw") || name.starts_with("alg_bw")) once(c.algbw, i);
-    else if (name.starts_with("time")) {
-      once(c.time, i);
-      if (name.find("ms") != std::string::npos) c.micro_seconds = 1e3;
-    }
+    if (std::regex_match(name, kSize) && !size) size = i;
+    else if (std::regex_match(name, kAlgbw))
+      algbw = algbw.value_or(i);  // out of place stands first
+    else if (std::regex_match(name, kBusbw)) busbw = busbw.value_or(i);
+    else if (const double unit = micro_seconds_of(name); unit > 0) {
+      if (!c.time) c.micro_seconds = unit;
+      c.time = c.time.value_or(i);
+    } else if (!std::regex_match(name, kWrong)) return std::nullopt;
   }
-  if (!size || !busbw || (!c.time && !c.algbw)) return std::nullopt;
+  if (!size || !algbw || !busbw) return std::nullopt;
   c.size = *size;
+  c.algbw = *algbw;
   c.busbw = *busbw;
   return c;
 }
@@ -72,32 +84,31 @@ std::optional<ShortTable::Columns> ShortTable::columns_of(const std::vector<std:
 std::optional<std::string> ShortTable::row(const std::vector<std::string>& cells) const {
   if (cells.size() != columns_->all) return std::nullopt;
   const auto bytes = bytes_in(cells[columns_->size]);
-  const auto busbw = number(cells[columns_->busbw]);
+  const auto algbw = number(cells[columns_->algbw]), busbw = number(cells[columns_->busbw]);
   auto time = columns_->time ? number(cells[*columns_->time]) : std::nullopt;
-  auto algbw = columns_->algbw ? number(cells[*columns_->algbw]) : std::nullopt;
   if (time) *time *= columns_->micro_seconds;
-  if (!time && algbw && *algbw > 0 && bytes) time = *bytes / *algbw / 1e3;
-  if (!algbw && time && *time > 0 && bytes) algbw = *bytes / *time / 1e3;
-  if (!bytes || !busbw || !time || !algbw) return std::nullopt;
+  if (!columns_->time && bytes && algbw && *algbw > 0) time = *bytes / *algbw / 1e3;
+  if (!bytes || !algbw || !busbw || !time) return std::nullopt;
   constexpr double kFloat = 4;
-  return fmt::format("{:.0f} {:.0f} float {:.6g} {:.6g} {:.6g}", *bytes, *bytes / kFloat, *time,
-                     *algbw, *busbw);
+  // As printed: their digits say how exact they are.
+  return fmt::format("{:.0f} {:.0f} float {:.6g} {} {}", *bytes, *bytes / kFloat, *time,
+                     cells[columns_->algbw], cells[columns_->busbw]);
 }
 
-std::optional<std::string> ShortTable::take(string_view line) {
-  constexpr std::size_t kFewest = 3;
-  for (const char between : {'|', ',', ';', '\t', ' '}) {
-    if (columns_ && columns_->between != between) continue;
+std::optional<ShortTable::Line> ShortTable::take(string_view line) {
+  for (const char between : {'|', ',', ';', '\t'}) {
+    if (line.find(between) == string_view::npos) continue;
     const auto cells = cells_between(line, between);
-    if (cells.size() < kFewest) continue;
-    if (columns_) {
-      if (auto words = row(cells)) return words;
-      break;
-    }
     if (auto columns = columns_of(cells, between)) {
       columns_ = std::move(columns);
-      return "size count type time algbw busbw";
+      return Line{"size count type time algbw busbw"};
     }
+    if (!columns_ || columns_->between != between || cells.empty()) continue;
+    if (auto words = row(cells)) return Line{std::move(*words)};
+    // A row begins with a digit; what divides the heading from rows does not.
+    if (std::isdigit(static_cast<unsigned char>(cells[0].empty() ? ' ' : cells[0][0])) != 0 &&
+        cells.size() + 1 >= columns_->all)
+      return Line{};
   }
   return std::nullopt;
 }

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 

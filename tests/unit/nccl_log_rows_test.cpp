@@ -108,7 +108,8 @@ TEST(NcclLogRows, MayConsistOfSizesTimesAndBandwidths) {
        {"size,time,algbw,busbw\n8388608,204.8,40.96,76.80\n16777216,298.1,56.28,105.52\n",
         "| Size (B) | Time (us) | algbw (GB/s) | busbw (GB/s) |\n|--:|--:|--:|--:|\n"
         "| 8388608 | 204.8 | 40.96 | 76.80 |\n| 16 MiB | 298.1 | 56.28 | 105.52 |\n",
-        "size algbw busbw\n8M 40.96 76.80\n16M 56.28 105.52\n"}) {
+        "bytes;busbw (GB/s);algbw (GB/s);time (ms)\n8,388,608;76.80;40.96;0.2048\n"
+        "16M;105.52;56.28;0.2981\n"}) {
     const NcclLog log = parse_nccl_log("x", text);
     ASSERT_EQ(log.tables.size(), 1u) << text;
     const NcclTable& t = log.tables[0];
@@ -118,6 +119,25 @@ TEST(NcclLogRows, MayConsistOfSizesTimesAndBandwidths) {
     EXPECT_EQ(t.rows[1].bytes, 16777216);
     EXPECT_NEAR(t.rows[0].out_of_place->time.value, 204.8e-6, 1e-7);
   }
+}
+
+// What is no such table is left alone, and what cannot be read of one is counted.
+TEST(NcclLogRows, ThatSmallTablesHaveAndCannotBeReadAreCounted) {
+  const std::string heading = "| size | time (us) | algbw | busbw |\n|--:|--:|--:|--:|\n",
+                    row = "| 8388608 | 204.8 | 40.96 | 76.80 |\n";
+  const NcclLog log = parse_nccl_log("x", heading + row + "| 16777216 | N/A | - | - |\n");
+  EXPECT_EQ(log.tables.at(0).rows.size(), 1u);
+  EXPECT_EQ(log.tables[0].unread_rows, 1);
+  // A second table has columns and units of its own.
+  const NcclLog two = parse_nccl_log(
+      "x", heading + row +
+               "| size | time (ms) | algbw | busbw |\n| 8388608 | 0.2048 | 40.96 | 76.80 |\n");
+  ASSERT_EQ(two.tables.size(), 2u);
+  EXPECT_NEAR(two.tables[1].rows.at(0).out_of_place->time.value, 204.8e-6, 1e-9);
+  for (const char* other : {"size (MB),algbw,busbw\n8,40.96,76.80\n",
+                            "size,elements,dtype,time,algbw,busbw\n8388608,1,half,1,40.96,76.8\n",
+                            "the size, the time and the algbw, busbw were checked by hand\n"})
+    EXPECT_THROW(parse_nccl_log("x", other), InputError) << other;
 }
 
 // nccl-tests of 2017 printed milliseconds.
@@ -159,6 +179,10 @@ TEST(NcclLogFacts, AnotherProviderIsNoEfa) {
       "libfabric:cxi");
   EXPECT_EQ(
       facts("ip-1:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)").other_plugin,
+      "");
+  EXPECT_EQ(
+      facts("h:1:2 [0] nccl_net_ofi_init:1444 NCCL WARN NET/OFI Only EFA provider is supported")
+          .other_plugin,
       "");
   EXPECT_TRUE(facts("RCCL version 2.20.5+hip6.2").rccl);
 }

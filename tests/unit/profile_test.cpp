@@ -100,5 +100,17 @@ TEST(NearestProfile, GoesByTheGpuAndNotByTheName) {
   EXPECT_EQ(Profiles().nearest_to(Catalogue().load("p4d.24xlarge")).name, "nccl-a100");
 }
 
+// A copy, which a later fit of p5 must not leave behind.
+TEST(ShippedFabric, EfaHasTheNumbersOfTheGpuThatItWasFittedWith) {
+  const Profile efa = Profiles().load_fabric("efa"), h100 = Profiles().load("nccl-h100");
+  const LinkClass &ours = efa.of(PathClass::network), &theirs = h100.of(PathClass::network);
+  EXPECT_DOUBLE_EQ(ours.latency->value.value, theirs.latency->value.value);
+  EXPECT_DOUBLE_EQ(ours.efficiency->value, theirs.efficiency->value);
+  EXPECT_DOUBLE_EQ(efa.protocol("Simple")->net_hop->value.value,
+                   h100.protocol("Simple")->net_hop->value.value);
+  EXPECT_DOUBLE_EQ(efa.protocol("LL128")->gap->value.value,
+                   h100.protocol("LL128")->gap->value.value);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -91,7 +91,7 @@ TEST(Stages, DivideTheBlocksBetweenTheEmbeddingAndTheOutputLayer) {
   EXPECT_EQ(stages[0].size(), 9u);
   EXPECT_EQ(stages[1].size(), 8u);
   EXPECT_EQ(stages[3].size(), 9u);
-  for (const std::size_t end : {0, 3}) EXPECT_TRUE(stages[end][0].root);
+  for (const std::size_t end : {0u, 3u}) EXPECT_TRUE(stages[end][0].root);
   EXPECT_EQ(stages[0][0].elements, matrix);
   EXPECT_EQ(stages[3][0].elements, matrix + 4096);
   EXPECT_EQ(stages[0][0].share, 0);
