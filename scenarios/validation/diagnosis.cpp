@@ -268,8 +268,11 @@ void Diagnosis::judge_run() {
   checked_.broken = wrong_sums(table_, collective_);
   if (!checked_.broken && table_.most_left_out > table_.rows.back().bytes)
     checked_.broken = remark::LargestLeftOut{Bytes{table_.most_left_out}};
-  if (const Bytes last{table_.rows.back().bytes};
-      table_.unread_rows > 0 && 2 * last.value <= table_.asked_bytes && !checked_.broken) {
+  // Where nothing says how far the run went, more rows unread than read leave too much unknown.
+  const Bytes last{table_.rows.back().bytes};
+  const bool most_unread = table_.unread_rows >= std::ssize(table_.rows);
+  if (table_.unread_rows > 0 && !checked_.broken &&
+      (most_unread || 2 * last.value <= table_.asked_bytes)) {
     checked_.broken = remark::RowsUnread{table_.unread_rows, last};
     checked_.unsure = checked_.unsure || checked_.normal;
   }
