@@ -90,10 +90,9 @@ Parts parts_of(const MicroBatch& b) {
   Bytes moved = m.moved * put_out.all, behind{0};
   if (!in_megatron(b)) {
     constexpr double kLayersBehind = 2;  // of a block: attention's last and the feed-forward one's
-    behind = put_out.of_blocks *
-             (h.moved * kLayersBehind + (has_separate_norms(b.workload) ? h.norms : Bytes{0}));
-    moved = h.moved * (put_out.all - put_out.root - kLayersBehind * put_out.of_blocks) + behind +
-            h.logits * put_out.root;
+    const Bytes norms = (has_separate_norms(b.workload) ? h.norms : Bytes{0}) * put_out.of_blocks;
+    moved = h.moved * (put_out.all - put_out.root) + norms + h.logits * put_out.root;
+    behind = h.moved * (kLayersBehind * put_out.of_blocks) + norms;
   }
   parts.moving = moved / b.gpu.memory_bandwidth;
   parts.undivided = behind / b.gpu.memory_bandwidth;
