@@ -15,6 +15,8 @@ using FewerNodes = std::array<std::shared_ptr<const Cluster>, 3>;
 
 /// Whether a group has all ranks of a cluster, or one of each node at the same place.
 bool spans_all_nodes(const RankGroups& groups, const Cluster& cluster);
+/// Whether the ranks of a group that spans all nodes are one of each.
+bool one_rank_a_node(const RankGroups& groups, const Cluster& cluster);
 /// Such groups on a cluster of other nodes.
 RankGroups among_nodes_of(RankGroups groups, const Cluster& cluster);
 

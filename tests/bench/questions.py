@@ -37,6 +37,7 @@ QUESTIONS = [  # what, arguments, seconds and MiB aimed at
     ("reduce-scatter on 256 p5, 1 GiB", f"{P5_256} --collective reduce_scatter --algorithm nccl --sizes 1GiB", 0.3, None),
     ("FSDP step of Llama-2 7B on 2,048 GPUs", "predict tests/bench/fsdp-2048-gpus.yaml", 2, None),
     ("FSDP step of Llama-2 7B on 16,384 GPUs", "predict tests/bench/fsdp-16384-gpus.yaml", 10, None),
+    ("the same, sharded within nodes", "predict tests/bench/hsdp-2048-nodes.yaml", 10, None),
     ("DDP step of GPT-2 1.5B on 80,000 GPUs", "predict tests/bench/ddp-10000-nodes.yaml", 10, None),
     ("all published times", "validate --reference", None, None),
     ("a profile fitted to a log of two p4d, one round",

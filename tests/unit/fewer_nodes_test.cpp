@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "models/nccl_schedule.hpp"
 #include "models/rank_layout.hpp"
@@ -64,28 +66,49 @@ TEST_P(TreesOverManyNodes, TakeWhatFewerNodesTellWithinTheirError) {
   EXPECT_EQ(told.result.bottleneck, whole.result.bottleneck);
 }
 
-// One rank of each node, as replicas of a model that is sharded within nodes have it: NCCL's tree
-// on two numbers of nodes beside the whole simulation.
+/// NCCL's double tree among one rank of each node, as replicas of a model that is sharded within
+/// nodes have it.
+Question among_ranks_of_nodes(const char* type, int nodes, Bytes bytes, NcclProtocol protocol) {
+  const auto machine = ec2(type);
+  const auto cluster = std::make_shared<const Cluster>(cluster_of(machine, nodes));
+  const RankGroups groups{nodes, machine->gpus()};
+  const Layout layout = rank_layout(*cluster).subset(groups);
+  return {cluster,
+          nccl_schedule(
+              {*cluster, layout, std::make_shared<const Profile>(Profiles().nearest_to(*machine))},
+              bytes, {NcclAlgorithm::double_tree, protocol}),
+          static_cast<std::size_t>(bytes.value / 4), Type::f32, groups};
+}
+
 TEST(TreesAmongRanksOfNodes, TakeWhatFewerNodesTellWithinTheirError) {
-  for (const int nodes : {160, 512}) {
-    const auto machine = ec2("p5.48xlarge");
-    const auto cluster = std::make_shared<const Cluster>(cluster_of(machine, nodes));
-    const RankGroups groups{nodes, machine->gpus()};
-    const Layout layout = rank_layout(*cluster).subset(groups);
-    const Bytes bytes{8e6};
-    Question question{
-        cluster,
-        nccl_schedule(
-            {*cluster, layout, std::make_shared<const Profile>(Profiles().nearest_to(*machine))},
-            bytes, {NcclAlgorithm::double_tree, NcclProtocol::ll128}),
-        static_cast<std::size_t>(bytes.value / 4), Type::f32, groups};
+  for (const auto& [type, nodes, bytes, protocol] :
+       {std::tuple("p5.48xlarge", 300, 8e6, NcclProtocol::ll128),
+        std::tuple("p5.48xlarge", 1024, 50e6, NcclProtocol::ll128),
+        std::tuple("p5.48xlarge", 600, 400e6, NcclProtocol::simple),
+        std::tuple("p4d.24xlarge", 512, 100e6, NcclProtocol::simple),
+        std::tuple("p6-b200.48xlarge", 777, 25e6, NcclProtocol::ll128)}) {
+    SCOPED_TRACE(testing::Message() << type << " x " << nodes << ", " << bytes << " bytes");
+    const Question question = among_ranks_of_nodes(type, nodes, Bytes{bytes}, protocol);
     const Outcome told = answer_to(question, LongPipelines::extrapolate),
                   whole = answer_to(question, LongPipelines::simulate_whole);
     ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
-    EXPECT_TRUE(told.extrapolated) << nodes;
-    EXPECT_LE(std::abs(told.result.time / whole.result.time - 1), told.extrapolation_error)
-        << nodes;
-    EXPECT_LT(told.result.messages, whole.result.messages);
+    EXPECT_TRUE(told.extrapolated);
+    EXPECT_LE(std::abs(told.result.time / whole.result.time - 1), told.extrapolation_error);
+    EXPECT_LT(told.result.messages, whole.result.messages / 2);
+  }
+}
+
+// With LL128's eight messages on each connection, a deep tree is in its steady state late: from 96
+// segments these were told as 5.3 and 3.9 % too slow, and 1.5 % was said.
+TEST(TreesAmongRanksOfNodes, AreNotToldFromSegmentsOnTheirWayUp) {
+  for (const auto& [nodes, bytes] : {std::pair(256, 102.4e6), std::pair(100, 51.2e6)}) {
+    const Question question =
+        among_ranks_of_nodes("p5.48xlarge", nodes, Bytes{bytes}, NcclProtocol::ll128);
+    ASSERT_GT(question.schedule.plan.segments, 192);
+    const Outcome told = answer_to(question, LongPipelines::extrapolate),
+                  whole = answer_to(question, LongPipelines::simulate_whole);
+    ASSERT_TRUE(told.ok && whole.ok) << told.error << whole.error;
+    EXPECT_NEAR(told.result.time / whole.result.time, 1, 0.015) << nodes;
   }
 }
 
@@ -154,6 +177,9 @@ TEST(FewerNodes, AreNotAskedWhereTheyWouldNotTell) {
   EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 1023, 65536})), 1);
   EXPECT_EQ(times(question_of({"double-tree", "p5.48xlarge", 511, 65536})), 0);
   EXPECT_EQ(times(question_of({"tree", "p5.48xlarge", 1023, 65536})), 0);
+  // One rank a node has no chains within it.
+  EXPECT_EQ(times(question_of({"double-tree", "p3.2xlarge", 256, 65536})), 0);
+  EXPECT_EQ(times(question_of({"double-tree", "p3.2xlarge", 258, 65536})), 2);
   EXPECT_EQ(times(question_of({"nvls-tree", "p5.48xlarge", 2048, 65536})), 0);
   EXPECT_EQ(times(question_of({"ring", "p5.48xlarge", 8192, 65536})), 0);
   EXPECT_EQ(times(question_of({"recursive-doubling", "p5.48xlarge", 8192, 65536})), 0);
