@@ -274,9 +274,9 @@ struct RowWords {
   }
   std::string operator()(const remark::AsFewerCards& r) const {
     return fmt::format(
-        "busbw {:.1f} GB/s is what {} of a node's {} cards carry together, {:.1f} GB/s: count the "
-        "cards that it has, and those that NCCL uses (`NET/IB : Using` with NCCL_DEBUG=INFO, "
-        "NCCL_IB_HCA)",
+        "busbw {:.1f} GB/s is about what a ring over {} of a node's {} cards would reach, {:.1f} "
+        "GB/s, which may be chance: count the cards that it has, and those that NCCL uses (`NET/IB "
+        ": Using` with NCCL_DEBUG=INFO, NCCL_IB_HCA)",
         r.busbw, r.cards, r.of, r.carried);
   }
   std::string operator()(const remark::BesideEarlier& r) const {

@@ -89,10 +89,11 @@ std::optional<CheckedTable> best_fit(const AskedTable& asked, CheckQuestion ques
 }
 
 /// Where the times are not those of the machine that the GPU's name suggests: judges it as the one
-/// that they fit.
+/// that they fit better.
 void try_other_machines(CheckedTable& one, const AskedTable& asked, CheckQuestion question) {
   const auto best = best_fit(asked, question, one.nodes, one.ranks / one.nodes, one.instance);
-  if (!best || (one.normal && !best->normal)) return;
+  // Small sizes alone may be fast; a machine that they fit worse is no better guess.
+  if (!best || (!best->normal && (one.normal || best->misfit >= one.misfit))) return;
   const remark::FittingMachine fitting{best->instance, one.instance};
   question.instance = best->instance;
   one = asked.judged(one.nodes, question);

@@ -345,7 +345,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   const auto at_line = at_line_rate(table_, checked_, cluster_.machine);
   if (at_line) checked_.remarks.push_back(*at_line);
-  else if (const auto fewer = as_fewer_cards(checked_, cluster_.machine))
+  else if (const auto fewer = as_fewer_cards(checked_, table_.facts, cluster_.machine))
     checked_.remarks.push_back(*fewer);
   if (const auto outpaced = take_outpaced_algorithm(all, collective_, cluster_.nodes, few))
     checked_.remarks.push_back(remark::Outpaced{finding_of(*outpaced)});

@@ -152,19 +152,21 @@ constexpr Buses kBuses[] = {{true, "4f 60 70 80 90 a0 b0 c0"},
 /// Whether a log of H100 that names no network may be of p5, by its GPUs' addresses. Throws
 /// InputError where they are those of Google's A3.
 bool may_be_p5(const NcclLog& log, const NcclTable& t) {
-  const std::string buses = fmt::format("{}", fmt::join(t.gpu_buses, " "));
-  constexpr std::size_t kAll = 8;
-  if (t.gpu_buses.size() != kAll || t.facts.network == NcclNetwork::efa) return true;
-  const auto known = std::find_if(std::begin(kBuses), std::end(kBuses),
-                                  [&](const Buses& b) { return b.buses == buses; });
+  if (t.gpu_buses.empty() || t.facts.network == NcclNetwork::efa) return true;
+  const auto known = std::find_if(std::begin(kBuses), std::end(kBuses), [&](const Buses& b) {
+    return std::all_of(t.gpu_buses.begin(), t.gpu_buses.end(), [&](const std::string& bus) {
+      return b.buses.find(bus) != std::string_view::npos;
+    });
+  });
   if (known == std::end(kBuses)) return false;
-  if (!known->p5)
+  if (known->p5) return true;
+  if (constexpr std::size_t kAll = 8; t.gpu_buses.size() == kAll)
     throw table_error(log, t,
                       "its GPUs have the PCI addresses of Google's A3, and no machine that ships "
                       "has such a network",
                       "describe the machine in a file (docs/machine.md) and give --instance "
                       "./file.yaml; on hgx-h100-ib each GPU has a card of 400 Gb/s");
-  return true;
+  return false;
 }
 
 /// The instance type that the log names, or that has its GPUs, so many of them a node. Throws
@@ -205,8 +207,13 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
         "give --instance" + told_by(t.facts));
   }
-  if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t))
+  if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t)) {
     if (const auto one = elsewhere_with(t, per_node)) return one->name;
+    throw table_error(log, t,
+                      fmt::format("{} x {} a node, at PCI addresses that no p5.48xlarge has: {}",
+                                  per_node, t.gpu, fmt::join(t.gpu_buses, " ")),
+                      other_machines(t.gpu) + told_by(t.facts));
+  }
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
   return fitting[0];
 }

@@ -84,9 +84,10 @@ std::string readable(const std::string& file, std::string bytes, std::size_t mos
   if (bytes.starts_with("\x1f\x8b")) bytes = unpacked(file, bytes, most);
   if (bytes.starts_with("\xff\xfe")) bytes = narrowed(bytes, 1);
   else if (bytes.starts_with("\xfe\xff")) bytes = narrowed(bytes, 0);
-  constexpr string_view kNoBreak = "\xc2\xa0";  // a space, as browsers copy &nbsp;
-  for (std::size_t at = 0; (at = bytes.find(kNoBreak, at)) != std::string::npos;)
-    bytes.replace(at, kNoBreak.size(), "  ");
+  // A space, as browsers copy it and pages spell it.
+  for (const string_view no_break : {"\xc2\xa0", "&nbsp;", "&#160;"})
+    for (std::size_t at = 0; (at = bytes.find(no_break, at)) != std::string::npos;)
+      bytes.replace(at, no_break.size(), no_break.size(), ' ');
   for (std::size_t i = 0; i < bytes.size(); ++i)  // "\r\n" is the reader's business
     if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] != '\n' && bytes[i + 1] != '\r')
       bytes[i] = '\n';

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "algorithms/core/collective.hpp"
 #include "input/holds.hpp"
@@ -235,12 +236,35 @@ void name_by_columns(NcclTable& t, const std::optional<Range>& ratio,
       t.or_of, t.collective));
 }
 
+/// Where the list of ranks was cut short, the rows are of more: an all-reduce's alone has a busbw
+/// above what the listed ones could have.
+void count_beyond_list(NcclTable& t, const Range& seen, std::vector<std::string>& notes) {
+  constexpr double kRounded = 0.01;
+  const bool may_reduce =
+      t.collective.empty() || collective_named(t.collective) == Collective::all_reduce;
+  if (t.ranks == 0 || t.independent_runs > 1 || !may_reduce || seen.low <= 1 ||
+      bus_factor(Collective::all_reduce, t.ranks) >= seen.low - kRounded)
+    return;
+  const int listed = std::exchange(t.ranks, 0);
+  count_ranks(t, seen, notes);
+  if (t.ranks == 0) {
+    t.ranks = listed;
+    return;
+  }
+  t.hosts = 0;
+  t.uneven.clear();
+  notes.push_back(fmt::format("{} listed, but busbw over algbw is of {}: the list was cut short",
+                              listed == 1 ? "1 rank is" : fmt::format("{} ranks are", listed),
+                              t.ranks));
+}
+
 }  // namespace
 
 void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
   const std::optional<Range> ratio = ratio_of(t, notes);
   constexpr double kNothing = 0.02;  // what most busbw are 0 of: (n-1)/n with one rank
   if (ratio && ratio->high < kNothing && t.ranks == 0) t.ranks = 1;
+  if (ratio) count_beyond_list(t, *ratio, notes);
   if (t.collective.empty()) name_by_columns(t, ratio, notes);
   const std::optional<Collective> collective = collective_named(t.collective);
   const std::optional<int> blocks = blocks_of(t);

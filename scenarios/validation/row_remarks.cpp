@@ -84,12 +84,15 @@ Seconds longer_of_small(const CheckedTable& table, const std::vector<Expectation
 }
 
 std::optional<remark::AsFewerCards> as_fewer_cards(const CheckedTable& checked,
-                                                   const Machine& machine) {
+                                                   const NcclFacts& log, const Machine& machine) {
   constexpr double kWithin = 0.05;
+  // Any rate is near that of some number of many cards; EFA's plugin says how many it found.
+  constexpr int kMostCards = 8;
   const auto& rows = checked.rows;
   const std::size_t n = rows.size();
   const int of = machine.nic.count;
   if (checked.collective != Collective::all_reduce || checked.nodes < 2 || n < 2 || of < 2 ||
+      of > kMostCards || machine.nic.efa > 0 || log.nics ||
       rows[n - 2].row.bytes < CheckLimits::plateau_from)
     return std::nullopt;
   const double busbw = rows[n - 1].row.timing().busbw, card = machine.nic.bandwidth.value / 1e9;
@@ -208,6 +211,8 @@ remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
 }
 
 std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
+  // Nothing uses an all-to-all in place, and nccl-tests does not check it there.
+  if (table.collective == Collective::all_to_all) return std::nullopt;
   std::size_t in_a_row = 0, longest = 0, worst = 0;
   bool far = false;
   const auto ratio = [&](std::size_t i) {

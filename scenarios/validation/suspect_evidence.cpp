@@ -77,8 +77,9 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
   const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault()) {
     case Fault::sockets:
+      // A plugin that found its cards may fail later, and NCCL goes on over sockets.
       return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
-             (log.nics.has_value() && !log.no_infiniband);
+             (log.nics.has_value() && !log.no_infiniband && !sockets);
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:

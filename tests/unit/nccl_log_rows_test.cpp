@@ -78,12 +78,31 @@ TEST(NcclLogRows, MayHaveOtherSpacesAndNumbers) {
       text.replace(at, from.size(), to);
     return parse_nccl_log("x", readable("x", text, 1 << 20));
   };
-  for (const auto& [from, to] : {std::pair("  ", "\xc2\xa0 "), std::pair("16777216", "16,777,216"),
-                                 std::pair("16777216", "16M"), std::pair("4194304", "4M")}) {
+  for (const auto& [from, to] : {std::pair("  ", "\xc2\xa0 "), std::pair("  ", "&nbsp; "),
+                                 std::pair("16777216", "16,777,216"), std::pair("16777216", "16M"),
+                                 std::pair("4194304", "4M")}) {
     const NcclLog log = with(from, to);
     ASSERT_EQ(log.tables.at(0).rows.size(), 1u) << to;
     EXPECT_EQ(log.tables[0].rows[0].bytes, 16777216) << to;
   }
+}
+
+// Who posts a log may leave out what looks alike.
+TEST(NcclLogRows, CountTheRanksThatAListLeavesOut) {
+  const auto with = [](double busbw) {
+    return parse_nccl_log(
+        "x", fmt::format("{}    16777216       4194304     float     sum      -1    150.0  "
+                         "111.85  {:.2f}      0    150.0  111.85  {:.2f}      0\n",
+                         kTwoRanks, busbw, busbw));
+  };
+  EXPECT_EQ(with(111.85).tables.at(0).ranks, 2);  // as listed
+  EXPECT_EQ(with(111.85).tables[0].hosts, 1);
+  const NcclLog cut = with(111.85 * 1.875);
+  EXPECT_EQ(cut.tables.at(0).ranks, 16);
+  EXPECT_EQ(cut.tables[0].hosts, 0);
+  EXPECT_EQ(cut.tables[0].collective, "all_reduce");
+  ASSERT_EQ(cut.notes.size(), 1u);
+  EXPECT_SAYS(cut.notes[0], "2 ranks are listed, but busbw over algbw is of 16");
 }
 
 // A run that printed its last line did not hang.
