@@ -205,8 +205,10 @@ LayerOutputs layer_outputs(const Workload& workload, const std::string& sample, 
   return {o.all * samples, o.root * samples, o.ends * samples};
 }
 
+bool has_loss_over_vocabulary(const Workload& workload) { return outputs_of(workload).loss > 0; }
+
 bool is_language_model(const Workload& workload) {
-  return outputs_of(workload).loss > 0 || workload.blocks > 0;
+  return has_loss_over_vocabulary(workload) || workload.blocks > 0;
 }
 
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {

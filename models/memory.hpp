@@ -52,6 +52,8 @@ struct LayerOutputs {
 };
 LayerOutputs layer_outputs(const Workload& workload, const std::string& sample, int batch);
 
+/// Whether its last layer chooses among a vocabulary for each token: what `fused_loss` is about.
+bool has_loss_over_vocabulary(const Workload& workload);
 /// Whether its last layer chooses among a vocabulary, as a language model's does.
 bool is_language_model(const Workload& workload);
 

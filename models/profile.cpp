@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "input/holds.hpp"
+#include "topologies/graph.hpp"
 
 namespace foreduce {
 
@@ -88,6 +89,30 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
+/// A message's latency in a profile is that of the machine it was made on: where a file begins with
+/// that machine and has other latencies, as much more or less.
+void shift_latencies(Profile& profile, const Machine& machine) {
+  const Catalogue catalogue;
+  if (machine.gpus() == 0 || !holds(catalogue.names(), machine.like)) return;
+  const Machine base = catalogue.load(machine.like);
+  const NodeGraph ours(machine), theirs(base);
+  const auto shift = [](LinkClass& links, Seconds ours_takes, Seconds theirs_takes) {
+    // Paths add up the same numbers in the same order: equal ones have equal sums.
+    if (!links.latency || ours_takes == theirs_takes) return;
+    links.latency->value = std::max(Seconds{0}, links.latency->value + ours_takes - theirs_takes);
+    links.latency->origin = NumberOrigin::assumed;
+  };
+  constexpr Device kFirst{false, 0}, kSecond{false, 1};
+  if (machine.fabric() == base.fabric())
+    shift(profile.of(PathClass::network),
+          ours.outward(kFirst).latency + ours.inward(kFirst).latency,
+          theirs.outward(kFirst).latency + theirs.inward(kFirst).latency);
+  if (machine.gpus() > 1 && base.gpus() > 1 &&
+      machine.nvlink.has_value() == base.nvlink.has_value())
+    shift(profile.of(machine.nvlink ? PathClass::nvlink : PathClass::pcie),
+          ours.inside(kFirst, kSecond).latency, theirs.inside(kFirst, kSecond).latency);
+}
+
 }  // namespace
 
 Profiles::Profiles(std::filesystem::path folder)
@@ -132,8 +157,10 @@ Profile Profiles::nearest_to(const Machine& machine) const {
     if (is_for(profile)) nearest = std::move(profile);
   }
   if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
-  if (nearest.holds_over(machine.fabric())) return nearest;
-  return over_fabric(std::move(nearest), load_fabric(to_text(machine.fabric())));
+  if (!nearest.holds_over(machine.fabric()))
+    nearest = over_fabric(std::move(nearest), load_fabric(to_text(machine.fabric())));
+  shift_latencies(nearest, machine);
+  return nearest;
 }
 
 Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string& except) const {

@@ -245,7 +245,8 @@ class Profiles {
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
   /// The same, and where none is made for such a machine the one for its GPU, or else for the GPU
-  /// nearest to it; over the machine's own fabric, where that is another than the profile's.
+  /// nearest to it; over the machine's own fabric, where that is another than the profile's. Where
+  /// the machine's file begins with an instance type and has other latencies, with as much more.
   Profile nearest_to(const Machine& machine) const;
   /// NCCL's profile of the GPUs nearest to the machine's by bandwidth of NVLink and of memory, or,
   /// without NVLink, of those that have none either. `except` is passed over. "ideal" if there is

@@ -122,7 +122,7 @@ ComputeTime program_time(const MicroBatch& b) {
       100 * (parts.multiplying / parts.all()), 100 * (parts.attending / parts.all()),
       100 * (parts.moving / parts.all()), to_text(b.workload.framework));
   time.least = std::min(time.least, time.forward_backward);
-  if (!in_megatron(b)) add_scores(time, b);
+  add_scores(time, b);
   wait_for_launches(time, b.workload, Seconds{HUGE_VAL});
   return time;
 }

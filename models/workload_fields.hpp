@@ -159,7 +159,8 @@ void describe(Fields& f, Workload& w) {
       "attention_scores", w.attention_scores,
       "Elements of attention's scores that a sample of the first variant has (heads x tokens "
       "x keys, over all layers), where backward keeps them because attention is not one fused "
-      "kernel. They take memory, and time where the estimate is of fused attention. Default: 0.",
+      "kernel. They take memory, and time where the estimate is of fused attention or "
+      "framework names a program. Default: 0.",
       Limits::between(0, 1e15));
   f.optional("estimate", w.estimate,
              "Share of the peak to assume where nothing was measured on any GPU. Default: of a "

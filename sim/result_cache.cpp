@@ -154,16 +154,19 @@ std::string why_nothing_is_kept(const fs::path& folder) {
   return there.string() + ": " + std::generic_category().message(errno);
 }
 
-std::size_t clear_cache(const fs::path& folder) {
+RemovedAnswers clear_cache(const fs::path& folder) {
   std::vector<fs::path> files;
   for_each_answer(folder, [&](const fs::directory_entry& entry) { files.push_back(entry.path()); });
-  std::error_code none;
+  RemovedAnswers all;
   for (const fs::path& file : files) {
-    fs::remove(file, none);
+    std::error_code error, none;
+    fs::remove(file, error);
+    if (error && all.left++ == 0) all.why_left = file.string() + ": " + error.message();
+    all.removed += !error;
     fs::remove(file.parent_path(), none);                // only when it is empty
     fs::remove(file.parent_path().parent_path(), none);  // likewise
   }
-  return files.size();
+  return all;
 }
 
 fs::path cache_folder() {

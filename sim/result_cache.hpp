@@ -46,8 +46,13 @@ inline constexpr int kDaysOfOtherBuilds = 30;
 std::string why_nothing_is_kept(const std::filesystem::path& folder);
 /// Nothing of a folder that is not there or cannot be read.
 CacheContents cache_contents(const std::filesystem::path& folder);
-/// Removes all answers; nothing else that may be in the folder. Returns how many there were.
-std::size_t clear_cache(const std::filesystem::path& folder);
+/// Answers that were removed, and those that could not be.
+struct RemovedAnswers {
+  std::size_t removed = 0, left = 0;
+  std::string why_left;  ///< what the system said of the first one that is left
+};
+/// Removes all answers; nothing else that may be in the folder.
+RemovedAnswers clear_cache(const std::filesystem::path& folder);
 
 /// $FOREDUCE_CACHE, else foreduce below $XDG_CACHE_HOME, else ~/.cache/foreduce; empty for
 /// FOREDUCE_CACHE=off and where there is no home.

@@ -8,7 +8,8 @@
 namespace foreduce {
 namespace {
 
-void check_efa(const Machine& a, const Machine& b) {
+/// `serving`: whether one of them has dedicated servers.
+void check_efa(const Machine& a, const Machine& b, bool serving) {
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
     if (a.type() != b.type() && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
         std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->type()) ==
@@ -16,8 +17,8 @@ void check_efa(const Machine& a, const Machine& b) {
       throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other "
                                     "instance types is not supported",
                                     x->name, y->name),
-                        fmt::format("it can talk to {}; or use co-located servers",
-                                    fmt::join(x->nic.efa_peers, ", ")));
+                        fmt::format("it can talk to {}{}", fmt::join(x->nic.efa_peers, ", "),
+                                    serving ? "; or use co-located servers" : ""));
   if ((a.nic.efa > 0) != (b.nic.efa > 0))
     throw input_error(fmt::format("{} and {} cannot be mixed: one has EFA, and the other has not",
                                   a.name, b.name));
@@ -38,7 +39,7 @@ Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const Fabric
   for (const auto& m : nodes) {
     auto at = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), m.get()) - seen.begin());
     if (at == seen.size()) {
-      for (const Machine* other : seen) check_efa(*other, *m);
+      for (const Machine* other : seen) check_efa(*other, *m, servers.dedicated != nullptr);
       seen.push_back(m.get());
       kinds_.push_back(std::make_shared<NodeGraph>(*m));
     }

@@ -81,7 +81,8 @@ void describe(Fields& f, Nic& n) {
   f.required("count", n.count, "network cards", Limits::between(1, 256));
   f.required("bandwidth", n.bandwidth, "one card, one direction");
   f.optional("baseline_bandwidth", n.baseline_bandwidth, "baseline of a burstable card");
-  f.required("latency", n.latency, "one message between two hosts", Limits::zero_or_more());
+  f.required("latency", n.latency, "one message between two hosts; over EFA see docs/models.md",
+             Limits::zero_or_more());
   f.optional("message_overhead", n.message_overhead,
              "how long any message occupies a card beyond its bytes", Limits::between(0, 1e-3));
   f.optional("efa", n.efa, "generation of EFA; without: see fabric", Limits::between(0, 9));

@@ -28,8 +28,12 @@ void add_cache(CLI::App& app, Action& action) {
         return 0;
       }
       if (a->clear) {
-        const std::size_t removed = clear_cache(folder);
-        write_output("", fmt::format("{}: {} answers removed\n", folder.string(), removed));
+        const RemovedAnswers all = clear_cache(folder);
+        write_output("", fmt::format("{}: {} answers removed\n", folder.string(), all.removed));
+        if (all.left > 0)
+          throw input_error(
+              fmt::format("{} answers cannot be removed: {}", all.left, all.why_left),
+              "run it as the user who owns the folder");
         return 0;
       }
       if (const std::string why = why_nothing_is_kept(folder); !why.empty()) {

@@ -82,8 +82,8 @@ struct RunWords {
     const char* held = std::holds_alternative<cause::RingForTree>(r.finding.kind)   ? "a ring alone"
                        : std::holds_alternative<cause::TreeForRing>(r.finding.kind) ? "a tree alone"
                                                                                     : nullptr;
-    return fmt::format("{}; {} (and yet the times are normal)", held ? held : what_words(r.finding),
-                       evidence_words(r.finding));
+    return fmt::format("{}; {} (and yet the times are within their intervals)",
+                       held ? held : what_words(r.finding), evidence_words(r.finding));
   }
   std::string operator()(const remark::Outpaced& r) const {
     if (std::holds_alternative<cause::RingForTree>(r.finding.kind))

@@ -70,8 +70,8 @@ Table hops_table(const Json& collective) {
   Table table;
   table.column("limited by");
   table.column("number");
-  table.column("mean size", 1);
-  for (const auto& [heading, rank] : {std::pair("handling", 3),
+  table.column("mean size", 3);
+  for (const auto& [heading, rank] : {std::pair("handling, rest", 0),
                                       {"latency", 0},
                                       {"transfer", 0},
                                       {"sharing", 2},

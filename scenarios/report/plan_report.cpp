@@ -200,7 +200,13 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
   const bool batches = std::any_of(points.begin(), points.end(), [&](const Json& p) {
     return batch_of(p) != batch_of(points[0]);
   });
-  const auto [unit, worth] = unit_of(points.empty() ? 0 : number_or(points[0], "time_s", 0));
+  double shortest = HUGE_VAL, longest = 0;
+  for (const Json& p : points)
+    if (const double time = number_or(p, "time_s", 0); !hidden_row(report, p, view)) {
+      shortest = std::min(shortest, time);
+      longest = std::max(longest, time);
+    }
+  const auto [unit, worth] = unit_of(longest > 0 ? std::sqrt(shortest * longest) : 0);
   const auto in_unit = [worth = worth](double s) {
     const double v = s / worth;
     return fmt::format("{:.{}f}", v, v >= 100 ? 1 : v >= 10 ? 2 : 3);
@@ -262,6 +268,17 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
     text +=
         wrapped(fmt::format("{} more {} both slower and dearer than one above (--wide shows them).",
                             hidden, hidden == 1 ? "is" : "are"),
+                view, 2);
+  std::set<std::string> unpriced;
+  for (const Json& p : points)
+    if (p.at("usd").is_null()) unpriced.insert(text_or(p, "instance"));
+  if (!unpriced.empty() && std::any_of(points.begin(), points.end(),
+                                       [](const Json& p) { return !p.at("usd").is_null(); }))
+    text +=
+        wrapped(fmt::format("{} {} no price and {} compared by time alone (cluster.prices gives "
+                            "one).",
+                            fmt::join(unpriced, ", "), unpriced.size() == 1 ? "has" : "have",
+                            unpriced.size() == 1 ? "is" : "are"),
                 view, 2);
   std::set<std::int64_t> taken, asked;
   for (const Json& p : points)

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -11,7 +13,11 @@ namespace foreduce {
 Json sharded_runs_report(const ShardedValidation& v) {
   Json j = report_head("sharded");
   j["rows"] = Json::array();
+  std::map<std::string, double> on_fewest;  // by series: what is predicted of its first row
   for (const ShardedRun& r : v.runs) {
+    const double first = on_fewest.try_emplace(r.series, r.predicted()).first->second;
+    // Some publish no rate but that of fewest GPUs as 1.
+    const bool relative = r.measured <= 1;
     Json row = {{"series", r.series},
                 {"source", r.source},
                 {"note", r.note},
@@ -26,9 +32,11 @@ Json sharded_runs_report(const ShardedValidation& v) {
                 {"context_parallel", r.point.sharding.context},
                 {"pipeline", r.point.sharding.stages},
                 {"expert_parallel", r.point.sharding.expert},
-                {"unit", r.of_all ? "samples/s" : "tokens/s of a GPU"},
+                {"unit", relative   ? "of the first row's rate"
+                         : r.of_all ? "samples/s"
+                                    : "tokens/s of a GPU"},
                 {"measured", r.measured}};
-    row["predicted"] = r.predicted() > 0 ? Json(r.predicted()) : Json();
+    row["predicted"] = r.predicted() > 0 ? Json(r.predicted() / (relative ? first : 1)) : Json();
     row["measured_memory_bytes"] = r.memory ? Json(r.memory->value) : Json();
     row["predicted_memory_bytes"] =
         r.point.error.empty() ? Json(r.point.memory.peak().value) : Json();
@@ -50,7 +58,7 @@ Document render_sharded_runs(const Json& report, const View& view) {
   for (const auto& [heading, rank] : {std::pair("series", 0),
                                       {"GPUs", 0},
                                       {"strategy", 0},
-                                      {"unit", 1},
+                                      {"unit", 0},
                                       {"measured", 0},
                                       {"predicted", 0},
                                       {"error", 0},
@@ -65,7 +73,6 @@ Document render_sharded_runs(const Json& report, const View& view) {
       continue;
     }
     const double measured = number_or(r, "measured", 0), predicted = number_or(r, "predicted", 0);
-    const bool relative = measured <= 1;
     const auto gibibytes = [&](const char* key) {
       const double bytes = number_or(r, key, 0);
       return bytes > 0 ? fmt::format("{:.1f}", bytes / (1 << 30)) : std::string("-");
@@ -74,7 +81,7 @@ Document render_sharded_runs(const Json& report, const View& view) {
     row.push_back(text_or(r, "unit"));
     row.push_back(fmt::format("{:.4g}", measured));
     row.push_back(fmt::format("{:.4g}", predicted));
-    row.push_back(relative ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1)));
+    row.push_back(fmt::format("{:+.1f} %", 100 * (predicted / measured - 1)));
     row.push_back(gibibytes("measured_memory_bytes") + " / " + gibibytes("predicted_memory_bytes"));
     row.push_back(text_or(r, "note").empty() ? "-" : text_or(r, "note"));
     table.row(row);

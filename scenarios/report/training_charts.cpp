@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "input/counted.hpp"
@@ -16,12 +19,27 @@
 namespace foreduce {
 namespace {
 
-/// The cells of the axes that vary, but for the cluster's size. What was chosen for a point is not
-/// part of its name.
+/// Whether every step has as many samples: micro-batches follow from the number of GPUs then.
+bool one_global_batch(const Json& points) {
+  std::optional<double> samples;
+  for (const Json& p : points) {
+    const double step = number_or(p, "step_time_s", 0);
+    if (step <= 0) continue;
+    const double here = std::round(step * number_or(p, "throughput_samples_per_s", 0));
+    if (samples.value_or(here) != here) return false;
+    samples = here;
+  }
+  return true;
+}
+
+/// The cells of the axes that vary, but for the cluster's size and what follows from it. What was
+/// chosen for a point is not part of its name.
 std::vector<AxisColumn> naming_axes(const Json& points) {
   std::vector<AxisColumn> axes = axis_columns(points);
+  const bool one_batch = one_global_batch(points);
   std::erase_if(axes, [&](const AxisColumn& axis) {
     return axis.heading == "nodes" || axis.heading == "GPUs" ||
+           (axis.heading == "accum" && one_batch) ||
            (axis.heading == "profile" && varies(points, "instance"));
   });
   for (AxisColumn& axis : axes)
@@ -108,10 +126,15 @@ Chart cost_chart(const ChartGroup& group) {
   return chart;
 }
 
-/// Of each cluster the fastest, if there are more than can be shown.
-Points shown_as_bars(const Points& all) {
+struct ShownPoints {
+  Points points;
+  std::string selected;  ///< of how many, and which; "": all
+};
+/// All that fit, if these are few; else of each cluster the fastest, of the fastest clusters.
+ShownPoints shown_as_bars(const Points& all) {
   constexpr std::size_t kMostBars = 24;
-  if (all.size() <= kMostBars) return all;
+  if (all.size() <= kMostBars) return {all, ""};
+  const auto rate = [](const Json* p) { return number_or(*p, "throughput_samples_per_s", 0); };
   std::map<std::string, const Json*> best;
   std::vector<std::string> order;
   for (const Json* p : all) {
@@ -120,25 +143,31 @@ Points shown_as_bars(const Points& all) {
                     text_or(*p, "instance"), p->value("nodes", 0));
     const Json*& at = best[cluster];
     if (!at) order.push_back(cluster);
-    const auto rate = [](const Json& j) { return number_or(j, "throughput_samples_per_s", 0); };
-    if (!at || rate(*p) > rate(*at)) at = p;
+    if (!at || rate(p) > rate(at)) at = p;
   }
   Points some;
   for (const std::string& cluster : order) some.push_back(best[cluster]);
-  some.resize(std::min(some.size(), kMostBars));
-  return some;
+  std::string selected =
+      fmt::format("{} of {} points: of each cluster the fastest.", some.size(), all.size());
+  if (some.size() > kMostBars) {
+    std::vector<double> rates;
+    for (const Json* p : some) rates.push_back(rate(p));
+    std::nth_element(rates.begin(), rates.begin() + (kMostBars - 1), rates.end(), std::greater{});
+    std::erase_if(some, [&](const Json* p) { return rate(p) < rates[kMostBars - 1]; });
+    some.resize(std::min(some.size(), kMostBars));  // of equal ones the first
+    selected = fmt::format("{} of {} points: the {} fastest clusters, and of each the fastest.",
+                           some.size(), all.size(), some.size());
+  }
+  return {some, selected};
 }
 
 /// What a step is made of; the parts add up to it.
 Chart step_chart(const Points& all, const std::vector<AxisColumn>& axes) {
-  const Points points = shown_as_bars(all);
-  Chart chart{
-      "Where a step's time goes",
-      points.size() < all.size()
-          ? fmt::format("{} of {} points: of each cluster the fastest.", points.size(), all.size())
-          : "",
-      {"", AxisUnit::count, ChartScale::linear},
-      {"time", AxisUnit::seconds, ChartScale::linear}};
+  const auto [points, selected] = shown_as_bars(all);
+  Chart chart{"Where a step's time goes",
+              selected,
+              {"", AxisUnit::count, ChartScale::linear},
+              {"time", AxisUnit::seconds, ChartScale::linear}};
   for (const Json* p : points) {
     const int nodes = p->value("nodes", 0);
     const PointName name = point_name(axes, *p);
@@ -209,8 +238,14 @@ Chart front_chart(const Json& report, const std::vector<AxisColumn>& axes) {
 
 std::vector<Chart> predict_charts(const Json& report) {
   const Json& points = report.at("points");
-  const Points some = answered(points);
+  Points some = answered(points);
   if (some.empty()) return {};
+  // What does not fit is drawn only where nothing does.
+  const auto fits = [](const Json* p) { return fits_memory(*p); };
+  const auto too_large =
+      some.size() - static_cast<std::size_t>(std::count_if(some.begin(), some.end(), fits));
+  const bool none_fits = too_large == some.size();
+  if (!none_fits) std::erase_if(some, std::not_fn(fits));
   const std::vector<AxisColumn> axes = naming_axes(points);
   std::vector<Chart> charts;
   if (varies(points, "nodes")) {
@@ -222,6 +257,12 @@ std::vector<Chart> predict_charts(const Json& report) {
       if (Chart cost = cost_chart(group); !cost.series.empty()) charts.push_back(std::move(cost));
   }
   charts.insert(charts.begin() + (charts.empty() ? 0 : 1), step_chart(some, axes));
+  if (too_large > 0)
+    for (Chart& chart : charts)
+      chart.note += (chart.note.empty() ? "" : " ") +
+                    (none_fits ? "Nothing here fits into the GPUs' memory."
+                               : fmt::format("Left out: {} beyond the GPUs' memory.",
+                                             counted(static_cast<int>(too_large), "point")));
   return charts;
 }
 

@@ -211,8 +211,18 @@ std::string estimates_line(const Json& points, const View& view) {
                     view, 2);
   };
   const Uncertain time = uncertain_order(times), cost = uncertain_order(costs);
-  if (time.estimated == cost.estimated && time.measured == cost.measured) {
-    say(time, "trains more samples a second, or costs less a sample,");
+  const auto priced = [&costs](std::set<std::string> instances) {
+    std::erase_if(instances, [&](const std::string& name) {
+      return std::none_of(costs.begin(), costs.end(),
+                          [&](const Around& one) { return one.instance == name; });
+    });
+    return instances;
+  };
+  if (priced(time.estimated) == cost.estimated && priced(time.measured) == cost.measured &&
+      !cost.estimated.empty()) {
+    say(time, time.estimated == cost.estimated && time.measured == cost.measured
+                  ? "trains more samples a second, or costs less a sample,"
+                  : "trains more samples a second, or costs less a sample where it has a price,");
   } else {
     say(time, "trains more samples a second");
     say(cost, "costs less a sample");

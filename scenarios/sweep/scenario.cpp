@@ -13,9 +13,11 @@
 #include "algorithms/core/registry.hpp"
 #include "algorithms/extensions/schedule.hpp"
 #include "models/caller.hpp"
+#include "models/memory.hpp"
 #include "models/nccl_constants.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
+#include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/cluster_keys.hpp"
 #include "scenarios/sweep/elsewhere.hpp"
 #include "scenarios/sweep/methods.hpp"
@@ -397,6 +399,12 @@ void add_unused_of_strategies(std::vector<std::string>& unused, const Scenario& 
   if (s.places.contains("workload.no_sync") && s.workload->global_batch.values.empty() &&
       std::all_of(accumulated.begin(), accumulated.end(), [](int n) { return n == 1; }))
     unused.emplace_back("workload.no_sync");
+  const auto has_loss = [&](const std::string& model) {
+    return has_loss_over_vocabulary(workload_of(s, model, Framework::pytorch));
+  };
+  if (s.places.contains("workload.fused_loss") &&
+      std::none_of(s.workload->model.values.begin(), s.workload->model.values.end(), has_loss))
+    unused.emplace_back("workload.fused_loss");
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ struct CheckLimits {
   static constexpr double fast_share = 0.2;
   /// A card of less than this part of its rate came up slower: NCCL's graph has whole rates.
   static constexpr double card_rate = 0.75;
+  /// An interval whose ends are so many times apart holds TCP beside EFA too. Assumed.
+  static constexpr double tells_nothing = 4;
   /// Times below this part of what the links allow are impossible: rounding, and a NIC that does a
   /// little better than its sheet, explain no more. Assumed.
   static constexpr double impossible_below = 0.95;

@@ -89,6 +89,8 @@ class CrossValidator {
   std::vector<Published> points_in(const AccuracyRange& range, const Material& material);
   std::vector<Compared> compared_in(const AccuracyRange& range,
                                     const std::vector<Published>& points, Accuracy& a);
+  void leave_out_unlike(Accuracy& a, const AccuracyRange& range,
+                        const std::vector<Published>& points);
   std::vector<AccuracyRange> ranges_of(const std::string& name, const Material& material) const;
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
   void set_intervals(ProfileFit& fit, std::vector<std::string> sources,
@@ -233,6 +235,31 @@ std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
   return compared;
 }
 
+/// A fabric's factor is of several kinds of GPUs together. One whose times are mostly beyond it is
+/// none that the range tells of: its interval is that of a kind that was not measured.
+void CrossValidator::leave_out_unlike(Accuracy& a, const AccuracyRange& range,
+                                      const std::vector<Published>& points) {
+  constexpr double kMostly = 0.5;
+  std::map<std::string, std::string> profile_of;  // by family
+  for (const Published& p : points)
+    profile_of.emplace(family_of(*machine_named(p.machine).gpu), composer_.name_for(p));
+  std::erase_if(a.compared, [&](const Compared& c) {
+    int all = 0, inside = 0;
+    for (const FitResiduals& g : result_.groups) {
+      const bool held_out_or_fitted = g.set == FitSet::fit || is_held_out(g.set);
+      if (g.profile != range.name || g.whole != profile_of.at(c.instance) || !held_out_or_fitted ||
+          reach_of(g.nodes) != range.reach || g.collective != range.collective)
+        continue;
+      for (std::size_t k = 0; k < g.bytes.size(); ++k) {
+        if (band_of(g.bytes[k]) != range.band) continue;
+        ++all;
+        inside += std::abs(g.residuals[k]) <= std::log(a.spread);
+      }
+    }
+    return inside < kMostly * all;
+  });
+}
+
 /// Of each collective that the points are of.
 std::vector<AccuracyRange> CrossValidator::ranges_of(const std::string& name,
                                                      const Material& material) const {
@@ -269,6 +296,7 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
     std::set<std::string> sources;
     for (const Published& p : points) sources.insert(p.source);
     find_spreads(a, range, sources.size());
+    if (range.fabric) leave_out_unlike(a, range, points);
     accuracy.push_back(std::move(a));
   }
   return accuracy;

@@ -300,7 +300,8 @@ std::vector<Setup> Diagnosis::suspects_left() const {
   return all;
 }
 
-/// Times are normal: what the log says of suspects is worth a remark all the same.
+/// Times are normal: what the log says of suspects is worth a remark all the same. An interval that
+/// holds TCP as well does not tell whether they are those of a healthy cluster.
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
   std::vector<Evidence> told;
   for (const Setup& s : all) {
@@ -317,7 +318,11 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
     });
     if (outpaced) checked_.remarks.push_back(remark::Outpaced{finding});
     else checked_.remarks.push_back(remark::Harmless{finding});
+    if (s.fault() == Fault::sockets &&
+        healthy_.back().high > CheckLimits::tells_nothing * healthy_.back().low)
+      checked_.unsure = true;
   }
+  checked_.normal = checked_.normal && !checked_.unsure;
 }
 
 /// Some sizes, the ends and evenly between, of those from `least` on.
@@ -462,8 +467,7 @@ CheckedTable Diagnosis::judge() {
     return std::move(checked_);
   }
   find_causes(all, sample(0));
-  const auto single = single_size(checked_);
-  if (single) checked_.remarks.push_back(*single);
+  if (const auto single = single_size(checked_)) checked_.remarks.push_back(*single);
   const bool told = std::any_of(checked_.causes.begin(), checked_.causes.end(),
                                 [](const Cause& c) { return c.finding.evidence.has_value(); });
   if (!checked_.causes.empty() && !told && !table_.facts.say_how() && cluster_.nodes > 1)

@@ -141,6 +141,31 @@ TEST(Html, AllAlgorithmsAreLinesOfOneChart) {
   for (const std::string& name : asked) EXPECT_TRUE(lines.contains(name)) << name;
 }
 
+// Micro-batches follow from the number of GPUs where a step's samples are given: one line for each
+// instance type, and none for what does not fit.
+TEST(Html, LinesGoOverTheNodesOfOneGlobalBatchAndOfWhatFits) {
+  const TemporaryFolder folder;
+  const auto scenario = folder.write("s.yaml", R"(
+workload: { model: llama3-8b, precision: bf16, batch_per_gpu: 1, global_batch: 64, sharding: fsdp }
+cluster: { instance: [g5.48xlarge, p5.48xlarge, p5en.48xlarge], nodes: [1, 2, 4, 8] }
+)");
+  const auto file = folder.path() / "page.html";
+  const Result r = foreduce_says("predict " + scenario.string() + " --html " + file.string());
+  ASSERT_EQ(r.status, 0) << r.out;
+  const json page = page_of(file);
+  ASSERT_FALSE(page.at("charts").empty());
+  const json& throughput = page.at("charts")[0];
+  EXPECT_SAYS(page.at("captions").dump(), "Left out: 4 points beyond the GPUs' memory.");
+  std::set<std::string> lines;
+  for (const json& series : throughput.at("series")) {
+    const auto name = series.at("name").get<std::string>();
+    lines.insert(name.substr(0, name.find('.')));
+    EXPECT_EQ(series.at("points").size(), name == "g5.48xlarge" ? 0u : 4u) << name;
+  }
+  EXPECT_TRUE(lines.contains("p5") && lines.contains("p5en"));
+  EXPECT_FALSE(lines.contains("g5"));
+}
+
 TEST(Html, BarsAddUpToTheStep) {
   const TemporaryFolder folder;
   const fs::path html = folder.path() / "a.html";

@@ -100,6 +100,27 @@ TEST(NearestProfile, GoesByTheGpuAndNotByTheName) {
   EXPECT_EQ(Profiles().nearest_to(Catalogue().load("p4d.24xlarge")).name, "nccl-a100");
 }
 
+// A file's own latency changed the bound alone, which then was beyond what NCCL took.
+TEST(NearestProfile, HasAFilesOwnLatenciesWhereItBeginsWithAnInstanceType) {
+  const Profiles profiles;
+  const Profile of_p5 = profiles.nearest_to(Catalogue().load("p5.48xlarge"));
+  const auto latency = [](const Profile& p, PathClass over) {
+    return p.of(over).latency->value.value;
+  };
+  Machine mine = Catalogue().load("p5.48xlarge");
+  mine.like = mine.name;
+  EXPECT_EQ(text_of(profiles.nearest_to(mine)), text_of(of_p5));
+  mine.nic.latency += Seconds{100e-6};
+  mine.nvlink->latency += Seconds{3e-6};
+  const Profile shifted = profiles.nearest_to(mine);
+  EXPECT_NEAR(latency(shifted, PathClass::network), latency(of_p5, PathClass::network) + 100e-6,
+              1e-12);
+  EXPECT_NEAR(latency(shifted, PathClass::nvlink), latency(of_p5, PathClass::nvlink) + 3e-6, 1e-12);
+  mine.nic.latency = Seconds{1e-9};
+  mine.pcie->latency = Seconds{0};
+  EXPECT_GE(latency(profiles.nearest_to(mine), PathClass::network), 0);
+}
+
 // A copy, which a later fit of p5 must not leave behind.
 TEST(ShippedFabric, EfaHasTheNumbersOfTheGpuThatItWasFittedWith) {
   const Profile efa = Profiles().load_fabric("efa"), h100 = Profiles().load("nccl-h100");

@@ -15,12 +15,16 @@ namespace {
 
 using namespace test;
 
-constexpr const char* kTableOf16 =
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time "
-    " "
-    " algbw   busbw #wrong\n"
-    "  1073741824     268435456     float     sum      -1   4200.0  255.65  479.35      0   4200.0 "
-    " 255.65  479.35      0\n";
+/// A row of so many ranks, below its headings.
+std::string table_of(int ranks) {
+  const double algbw = 255.65, busbw = algbw * 2 * (ranks - 1) / ranks;
+  return fmt::format(
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n"
+      "  1073741824     268435456     float     sum      -1   4200.0  {0:.2f}  {1:.2f}      0   "
+      "4200.0  {0:.2f}  {1:.2f}      0\n",
+      algbw, busbw);
+}
 
 /// Ranks of which `host` names each one's host; each host has eight, at the same addresses.
 template <class Host>
@@ -29,7 +33,8 @@ NcclTable listed(const std::vector<int>& ranks, const Host& host) {
   for (const int r : ranks)
     text += fmt::format("#  Rank {:2} Group  0 Pid {} on {} device  {} [0x{}0] NVIDIA H100 80GB\n",
                         r, 100 + r, host(r), r % 8, 1 + r % 8);
-  return parse_nccl_log("x.log", text + kTableOf16).tables.at(0);
+  const bool whole = !ranks.empty() && ranks.back() + 1 == static_cast<int>(ranks.size());
+  return parse_nccl_log("x.log", text + table_of(whole ? ranks.back() + 1 : 16)).tables.at(0);
 }
 
 std::vector<int> all_of(int ranks) {
@@ -61,7 +66,7 @@ TEST(RankList, SaysThatRanksShareAGpu) {
   for (const int device : {0, 1, 1, 2})
     text += fmt::format("#  Rank  {} Group  0 Pid 9 on a device  {} [0x{}0] NVIDIA H100\n",
                         std::count(text.begin(), text.end(), '#'), device, device + 1);
-  NcclLog log = parse_nccl_log("x.log", text + kTableOf16);
+  NcclLog log = parse_nccl_log("x.log", text + table_of(4));
   EXPECT_EQ(log.tables.at(0).same_gpu, "ranks 1 and 2 are both on device 1[0x20] of a");
   NcclLog alike;
   alike.file = "alike.log";
@@ -81,7 +86,7 @@ TEST(RankList, KnowsGpusThatAreEachTheirProcessesFirst) {
   for (int r = 0; r < 4; ++r)
     text += fmt::format("#  Rank  {} Group  0 Pid {} on a device  0 [0x{}0] NVIDIA H100\n", r, r,
                         r + 1);
-  EXPECT_EQ(parse_nccl_log("x.log", text + kTableOf16).tables.at(0).hosts, 1);
+  EXPECT_EQ(parse_nccl_log("x.log", text + table_of(4)).tables.at(0).hosts, 1);
 }
 
 // People leave the middle out: what is there says how many GPUs a host has at least.

@@ -56,7 +56,7 @@ TEST(ResultCache, AnswersAgainWithoutSimulating) {
   EXPECT_EQ(cache_contents(folder.path()).answers, 1u);
   EXPECT_EQ(cache_contents(folder.path()).answers_of_this_build, 1u);
   EXPECT_EQ(ask({}, {}).simulations, 1u);
-  EXPECT_EQ(clear_cache(folder.path()), 1u);
+  EXPECT_EQ(clear_cache(folder.path()).removed, 1u);
   EXPECT_EQ(ask(folder.path(), {}).simulations, 1u);
 }
 
@@ -158,7 +158,7 @@ TEST(ResultCache, AnswersWhereNothingCanBeKept) {
   const TemporaryFolder folder;
   const auto file = folder.write("file", "not a folder");
   EXPECT_EQ(ask(file, {}).simulations, 1u);
-  EXPECT_EQ(clear_cache(file), 0u);
+  EXPECT_EQ(clear_cache(file).removed, 0u);
 }
 
 TEST(ResultCache, ManyProcessesMayShareIt) {
