@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 
 #include "input/files.hpp"
+#include "input/holds.hpp"
 #include "input/machine_memory.hpp"
 #include "models/compute.hpp"
 #include "models/statistics.hpp"
@@ -26,6 +28,7 @@ struct AskedStep {
   ShardingPlan plan;
   StepInput whole;           // with DDP's buckets
   ShardedStepInput sharded;  // unless this is DDP
+  ComputeTime computing;     // of one micro-batch, as it would be without --compute-scale
 
   bool ddp() const { return plan.is_ddp(); }
   std::vector<Task> tasks() const { return ddp() ? tasks_of(whole) : tasks_of(sharded); }
@@ -46,33 +49,43 @@ Gpu shipped_gpu(const std::string& model) {
   return unknown;
 }
 
+Workload named_workload(const std::string& name) {
+  return names_file(name) ? Workloads::load_file(name) : Workloads().load(name);
+}
+
+/// Those on which the workload was measured, and those that machines have.
+std::vector<std::string> known_gpus(const Workload& workload) {
+  std::set<std::string> all;
+  for (const Measured& m : workload.measured) all.insert(m.gpu);
+  for (const std::string& name : machine_names())
+    if (const Machine machine = machine_named(name); machine.gpu)
+      all.insert(family_of(*machine.gpu));
+  return {all.begin(), all.end()};
+}
+
 /// Sets forward and backward of one micro-batch.
-void set_compute(StepInput& step, const Workload& workload, const ReplayOptions& a) {
+void set_compute(AskedStep& asked, const ReplayOptions& a) {
+  const Workload& workload = asked.workload;
   const Variant* variant = workload.variant(a.sample);
   if (!variant)
     throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a.sample),
                       workload.suggest_sample(a.sample));
-  std::vector<std::string> gpus;
-  for (const Measured& m : workload.measured)
-    if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
-  if (std::find(gpus.begin(), gpus.end(), a.gpu) == gpus.end())
-    throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a.gpu),
-                      gpus.empty() ? "nobody measured it on any GPU: take a workload that was "
-                                     "(foreduce list workloads)"
-                                   : suggest(a.gpu, gpus));
-  const Gpu gpu = shipped_gpu(a.gpu);
-  const Seconds all =
-      compute_time({workload, gpu, a.arithmetic(), variant->sample, a.batch}).forward_backward *
-      a.compute_scale;
-  step.backward = all * training_constants().backward_share;
-  step.forward = all - step.backward;
+  if (const auto gpus = known_gpus(workload); !holds(gpus, a.gpu))
+    throw input_error(fmt::format("--gpu: nobody measured {} on '{}', and no machine that ships "
+                                  "has one",
+                                  workload.name, a.gpu),
+                      suggest(a.gpu, gpus));
+  asked.computing =
+      compute_time({workload, shipped_gpu(a.gpu), a.arithmetic(), variant->sample, a.batch});
+  const Seconds all = asked.computing.forward_backward * a.compute_scale;
+  asked.whole.backward = all * training_constants().backward_share;
+  asked.whole.forward = all - asked.whole.backward;
 }
 
 AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   AskedStep asked;
-  asked.workload =
-      names_file(a.workload) ? Workloads::load_file(a.workload) : Workloads().load(a.workload);
-  set_compute(asked.whole, asked.workload, a);
+  asked.workload = named_workload(a.workload);
+  set_compute(asked, a);
   WorkloadSpec spec;
   spec.sharding = Axis<std::string>{a.sharding};
   if (!a.hybrid.empty()) spec.hybrid = Axis<std::string>{a.hybrid};
@@ -264,13 +277,15 @@ nlohmann::json ReplayOptions::settings() const {
           {"scale", compute_scale}};
 }
 
+Seconds ReplayOptions::computing() const {
+  if (workload.empty()) return Seconds{0};
+  AskedStep step;
+  step.workload = named_workload(workload);
+  set_compute(step, *this);
+  return step.compute();
+}
+
 void ReplayOptions::check(const LaunchOptions& launch) const {
-  if (!workload.empty()) {  // before processes are started
-    const Workload asked =
-        names_file(workload) ? Workloads::load_file(workload) : Workloads().load(workload);
-    StepInput step;
-    set_compute(step, asked, *this);
-  }
   if (sharding_named(sharding) == Sharding::none) {
     if (!hybrid.empty() || units != ReplayOptions{}.units || keep_gathered ||
         prefetch != ReplayOptions{}.prefetch || communicators != ReplayOptions{}.communicators)
@@ -306,7 +321,9 @@ void ReplayOptions::add_to(CLI::App& command) {
   command.add_option("--workload", workload,
                      "Replay a training step of this workload: forward and backward pass time, and "
                      "collectives run beside them as soon as they may.");
-  command.add_option("--gpu", gpu, "With --workload: the GPU whose speed is replayed.")
+  command
+      .add_option("--gpu", gpu,
+                  "With --workload: the GPU whose speed is replayed, measured or estimated.")
       ->capture_default_str();
   command.add_option("--batch", batch, "With --workload: samples per GPU.")
       ->check(CLI::Range(1, 1 << 20))
@@ -380,6 +397,8 @@ Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOp
                                        {"dtype", method.dtype},
                                        {"segments", method.plan.segments},
                                        {"inner", method.plan.inner},
+                                       {"compute_measured", step.computing.measured},
+                                       {"compute_source", step.computing.source},
                                        {"forward_s", step.whole.forward.value},
                                        {"backward_s", step.whole.backward.value},
                                        {"median_s", median},

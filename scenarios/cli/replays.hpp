@@ -30,6 +30,9 @@ struct ReplayOptions {
   std::vector<Stream> queues() const;
   /// Throws InputError for options that contradict each other.
   void check(const LaunchOptions& launch) const;
+  /// What a step computes, scaled; 0 without a workload. Throws InputError for a sample or a GPU
+  /// that is not known.
+  Seconds computing() const;
 };
 
 /// How the step's collectives are run.

@@ -276,6 +276,16 @@ int status_of(const Json& report) {
   return 0;
 }
 
+/// Ranks compute in real time: of a large model that is minutes.
+void tell_long_replay(const RunArguments& a) {
+  constexpr Seconds kLong{60};
+  const Seconds step = a.replay.computing();
+  const double steps = 1.0 * (a.warmup + a.iterations) * static_cast<double>(a.algorithms.size());
+  if (step * steps > kLong)
+    std::cerr << fmt::format("computing takes {}: {} steps of {} (--iterations, --compute-scale)\n",
+                             to_text(step * steps), steps, to_text(step));
+}
+
 int run_asked(RunArguments a) {
   if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
@@ -285,6 +295,7 @@ int run_asked(RunArguments a) {
   a.replay.check(a.launch);
   a.launch.streams = static_cast<int>(a.replay.queues().size());
   if (a.algorithms.empty()) a.algorithms = {std::string(usual_algorithm(a.kind()).name)};
+  tell_long_replay(a);
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
   check_effects(a, uses_servers);

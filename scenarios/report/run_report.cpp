@@ -114,6 +114,13 @@ Table run_sizes_table(const Json& report) {
   return t;
 }
 
+/// Where the time of computing is from, if nobody measured it.
+std::string compute_line(const Json& report, const View& view) {
+  const Json& row = report.at("rows")[0];
+  if (row.value("compute_measured", true)) return "";
+  return "\n" + wrapped(fmt::format("Compute: {}.", text_or(row, "compute_source")), view, 2);
+}
+
 }  // namespace
 
 Document render_run(const Json& report, const View& view) {
@@ -125,7 +132,7 @@ Document render_run(const Json& report, const View& view) {
                "What the collectives of a step moved, with nccl-tests' sizes, and how long they "
                "took on the first rank, one after another within a kind:",
                view) +
-           "\n" + moved_table(report).text(view);
+           "\n" + moved_table(report).text(view) + compute_line(report, view);
   if (view.format == Format::csv) return run_csv(report);
   return view.format == Format::markdown ? run_sizes_table(report).text(view)
                                          : runs_as_nccl_tests(report);

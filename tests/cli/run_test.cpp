@@ -139,6 +139,15 @@ TEST(RunWorkload, KnowsThePeaksOfGpusThatShip) {
   EXPECT_EQ(r.status, 0) << r.out;
 }
 
+// What is replayed is how collectives hide behind computing, however its time is known.
+TEST(RunWorkload, TakesAnEstimateOfWhatNobodyMeasured) {
+  const Result r = foreduce_says(
+      "run --workload gpt2-124m --ranks 2 --sharding zero3 --iterations 1 --warmup 0 "
+      "--compute-scale 0.01");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "\nCompute: estimate");
+}
+
 TEST_P(RunRefuses, WithOneErrorThatSaysWhatIsAccepted) {
   const Result r = foreduce_says("run " + GetParam().arguments);
   EXPECT_EQ(r.status, 2) << r.out;
@@ -189,8 +198,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "--algorithm hierarchical"},
         Refused{"--algorithm ring --servers 3", "--servers: none of these algorithms",
                 "--algorithm reduction-server"},
-        Refused{"--transport ofi --workload gpt2-124m --ranks 2",
-                "nobody measured gpt2-124m on 'V100'", "A100"}));
+        Refused{"--transport ofi --workload gpt2-124m --ranks 2 --gpu V10",
+                "nobody measured gpt2-124m on 'V10'", "V100"}));
 
 }  // namespace
 }  // namespace foreduce

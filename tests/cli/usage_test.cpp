@@ -206,8 +206,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "'cluster.nodes[0' is not a key\n"},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set cluster..nodes=1",
                 "'cluster..nodes' is not a key\n"},
-        Refused{"run --workload mixtral-8x7b --ranks 2",
-                "nobody measured it on any GPU: take a workload that was"}));
+        Refused{"run --workload mixtral-8x7b --ranks 2 --gpu mew",
+                "nobody measured mixtral-8x7b on 'mew', and no machine that ships has one"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Forms, BadUsage,
