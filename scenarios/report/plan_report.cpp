@@ -201,11 +201,10 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
     return batch_of(p) != batch_of(points[0]);
   });
   double shortest = HUGE_VAL, longest = 0;
-  for (const Json& p : points)
-    if (const double time = number_or(p, "time_s", 0); !hidden_row(report, p, view)) {
-      shortest = std::min(shortest, time);
-      longest = std::max(longest, time);
-    }
+  for (const Json& p : points) {
+    shortest = std::min(shortest, number_or(p, "time_s", 0));
+    longest = std::max(longest, number_or(p, "time_s", 0));
+  }
   const auto [unit, worth] = unit_of(longest > 0 ? std::sqrt(shortest * longest) : 0);
   const auto in_unit = [worth = worth](double s) {
     const double v = s / worth;

@@ -32,9 +32,9 @@ Json sharded_runs_report(const ShardedValidation& v) {
                 {"context_parallel", r.point.sharding.context},
                 {"pipeline", r.point.sharding.stages},
                 {"expert_parallel", r.point.sharding.expert},
-                {"unit", relative   ? "of the first row's rate"
+                {"unit", relative   ? "first row = 1"
                          : r.of_all ? "samples/s"
-                                    : "tokens/s of a GPU"},
+                                    : "tokens/s/GPU"},
                 {"measured", r.measured}};
     row["predicted"] = r.predicted() > 0 ? Json(r.predicted() / (relative ? first : 1)) : Json();
     row["measured_memory_bytes"] = r.memory ? Json(r.memory->value) : Json();

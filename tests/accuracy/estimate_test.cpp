@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                                  0.03},
                     LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 14, 400e6, 0.03},
                     LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 27, 512 * kMiB, 0.03},
-                    LongPipeline{"p3.16xlarge", NcclAlgorithm::double_tree, 13, 256 * kMiB, 0.03}),
+                    LongPipeline{"p3.16xlarge", NcclAlgorithm::double_tree, 13, 512 * kMiB, 0.03}),
     [](const auto& p) {
       return identifier(
           fmt::format("{} {} {}", to_text(p.param.algorithm), p.param.instance, p.param.nodes));
