@@ -58,7 +58,7 @@ Document render_sharded_runs(const Json& report, const View& view) {
   for (const auto& [heading, rank] : {std::pair("series", 0),
                                       {"GPUs", 0},
                                       {"strategy", 0},
-                                      {"unit", 0},
+                                      {"unit", 1},
                                       {"measured", 0},
                                       {"predicted", 0},
                                       {"error", 0},
