@@ -71,7 +71,7 @@ Table hops_table(const Json& collective) {
   table.column("limited by");
   table.column("number");
   table.column("mean size", 3);
-  for (const auto& [heading, rank] : {std::pair("handling, rest", 0),
+  for (const auto& [heading, rank] : {std::pair("handling", 1),
                                       {"latency", 0},
                                       {"transfer", 0},
                                       {"sharing", 2},
