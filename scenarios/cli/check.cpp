@@ -45,6 +45,10 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
       auto tables = check(log, question, options);
       all.logs.push_back({std::move(log), std::move(tables)});
     } catch (const InputError& e) {
+      if (interrupted()) {  // standard input ended in the middle
+        std::cerr << fmt::format("interrupted: no verdict on {}\n", file);
+        break;
+      }
       all.refused.insert(all.refused.end(), e.problems().begin(), e.problems().end());
     } catch (const Interrupted&) {  // what is known of the logs before is told
       clear_progress();

@@ -413,7 +413,7 @@ Document render_compare(const Json& report, const View& view) {
     text += wrapped("C" + words_on(caller).substr(1) + ".", view, 2);
   if (!varies(points, "profile") && !text_or(points[0], "profile").empty())
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
-  text += unused_line(report) + hidden_line(table, view);
+  text += unused_line(report, view) + hidden_line(table, view);
   if (!view.explain)
     text += "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
   document.lines(Role::notes, text);

@@ -331,7 +331,7 @@ Document render_explain(const Json& report, const View& view) {
   const Table changes = changes_table(report, view);
   if (!changes.empty()) document.gap().table(changes);
   add_collectives(document, report, view);
-  document.gap().lines(Role::notes, no_help(report, view) + unused_line(report));
+  document.gap().lines(Role::notes, no_help(report, view) + unused_line(report, view));
   if (!view.explain)
     return document.lines(Role::notes, "--explain gives definitions; --wide shows all messages.\n");
   std::string text;

@@ -319,7 +319,7 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
       view, 2);
   text += doubtful_rates_line(points, view) + estimates_line(points, view) +
           launches_line(points, view) + memory_line(points, view);
-  text += unused_line(report) + hidden_line(table, view);
+  text += unused_line(report, view) + hidden_line(table, view);
   return text + (view.explain ? "" : "--explain gives sources.\n");
 }
 

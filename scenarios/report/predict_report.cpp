@@ -476,7 +476,7 @@ Document render_predict(const Json& report, const View& view) {
   document.lines(Role::setting, setting(points, view)).gap();
   document.lines(Role::answer, predict_answer(report, view)).gap().table(table).gap();
   document.lines(Role::notes, cut_errors_lines(table, view) + notes.text(view, table) +
-                                  predict_notes(points, view) + unused_line(report) +
+                                  predict_notes(points, view) + unused_line(report, view) +
                                   hidden_line(table, view));
   if (!view.explain)
     return document.lines(Role::notes, "--explain gives definitions and sources.\n");

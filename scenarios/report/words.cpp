@@ -365,15 +365,17 @@ std::string cut_errors_lines(const Table& table, const View& view) {
   return text;
 }
 
-std::string unused_line(const Json& report) {
+std::string unused_line(const Json& report, const View& view) {
   std::string text;
   const auto at = report.find("unused_keys");
   if (at != report.end() && at->is_array() && !at->empty())
-    text = fmt::format("Keys without effect here: {}.\n",
-                       fmt::join(at->get<std::vector<std::string>>(), ", "));
+    text = wrapped(fmt::format("Keys without effect here: {}.",
+                               fmt::join(at->get<std::vector<std::string>>(), ", ")),
+                   view, 2);
   if (const double repeated = number_or(report, "repeated_points", 0); repeated > 0)
-    text += fmt::format("Left out: {} whose GPUs are divided as in another.\n",
-                        counted(static_cast<std::int64_t>(repeated), "point"));
+    text += fmt::format("Left out: {} that {} the same step as another.\n",
+                        counted(static_cast<std::int64_t>(repeated), "point"),
+                        repeated == 1 ? "is" : "are");
   return text;
 }
 

@@ -106,7 +106,7 @@ std::string hidden_line(const Table& table, const View& view);
 /// Errors that their rows had no room for.
 std::string cut_errors_lines(const Table& table, const View& view);
 /// "Keys without effect here: …", or nothing.
-std::string unused_line(const Json& report);
+std::string unused_line(const Json& report, const View& view);
 /// How SimGrid was set, for --explain.
 std::string engine_line(const Json& report);
 /// The largest error of what was extrapolated, which is a part of the interval. With --explain

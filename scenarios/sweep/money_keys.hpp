@@ -22,8 +22,8 @@ void read_money(FieldReader& r, const char* key, const std::string& written, dou
   if (currency == "USD" && r.has("exchange_rate"))
     r.problem("exchange_rate", fmt::format("the {} is in USD already", key));
   if (r.has("exchange_rate")) in_usd = in_usd * exchange_rate;
-  if (!(in_usd.value >= 0 && in_usd.value <= kMostOf<Q>))
-    r.problem(key, fmt::format("a {} is between 0 and {:.0f} {}", key, kMostOf<Q>,
+  if (!(in_usd.value > 0 && in_usd.value <= kMostOf<Q>))
+    r.problem(key, fmt::format("a {} is above 0 and at most {:.0f} {}", key, kMostOf<Q>,
                                UnitsOf<Q>::table->spelling));
 }
 

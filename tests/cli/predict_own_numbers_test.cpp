@@ -87,7 +87,7 @@ cluster: { instance: p5.48xlarge, nodes: 2, prices: [{ instance: p5.48xlarge, )"
       {"price: 50 USD/h, exchange_rate: 1.1", "the price is in USD already"},
       {"price: 50 euros", "a currency's three letters and /h, such as EUR/h"},
       {"price: 50", "a currency's three letters and /h, such as EUR/h"},
-      {"price: -2 EUR/h, exchange_rate: 1.1", "a price is between 0 and 1000000 USD/h"},
+      {"price: -2 EUR/h, exchange_rate: 1.1", "a price is above 0 and at most 1000000 USD/h"},
       {"price: 50 EUR/h, exchange_rate: 0", "exchange_rate"}};
   for (const auto& [price, says] : wrong) {
     const auto result =
