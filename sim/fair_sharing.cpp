@@ -119,7 +119,8 @@ void FairSharing::add_variable(Flow id) {
   variables_.push_back(id);
 }
 
-/// The flows that came, and all on links that changed, unless these cannot hold any of them up.
+/// The flows that came, and those that links hold up which changed. Whether others on these links
+/// must move as well, their certificates say.
 void FairSharing::collect_variables() {
   for (const std::uint32_t id : dirty_) {
     LinkState& link = links_[id];
@@ -129,7 +130,8 @@ void FairSharing::collect_variables() {
     const bool was_contended = link.contended;
     link.contended = caps > link.capacity * (1 + kTolerance);
     if (!was_contended && !link.contended) continue;
-    for (const Entry& entry : link.entries) add_variable(entry.flow);
+    for (const Entry& entry : link.entries)
+      if (flows_[entry.flow].bottleneck == id) add_variable(entry.flow);
   }
   dirty_.clear();
   for (const Flow id : added_)

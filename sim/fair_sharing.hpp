@@ -15,8 +15,8 @@ namespace foreduce {
 /// Networks, 2nd ed., section 6.5.2): all rates rise together, and a flow stops at its limit or
 /// when one of its links is full. Exactly one allocation has this certificate: no link carries more
 /// than its capacity, and every flow is at its limit or crosses a full link on which no flow is
-/// faster. A change is therefore solved for the flows on its links only, with all other rates as
-/// they are. Others whose certificate no longer holds join them, until all certificates hold.
+/// faster. A change is therefore solved for the flows that its links hold up, with all other rates
+/// as they are. Others whose certificate no longer holds join them, until all certificates hold.
 ///
 /// Capacities, limits and rates have one unit, whichever it is. Equal calls give equal rates, bit
 /// by bit.
