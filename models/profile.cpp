@@ -89,11 +89,11 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// A message's latency in a profile is that of the machine it was made on: where a file begins with
-/// that machine and has other latencies, as much more or less.
-void shift_latencies(Profile& profile, const Machine& machine) {
+}  // namespace
+
+Profile with_latencies_of(Profile profile, const Machine& machine) {
   const Catalogue catalogue;
-  if (machine.gpus() == 0 || !holds(catalogue.names(), machine.like)) return;
+  if (machine.gpus() == 0 || !holds(catalogue.names(), machine.like)) return profile;
   const Machine base = catalogue.load(machine.like);
   const NodeGraph ours(machine), theirs(base);
   const auto shift = [](LinkClass& links, Seconds ours_takes, Seconds theirs_takes) {
@@ -111,9 +111,8 @@ void shift_latencies(Profile& profile, const Machine& machine) {
       machine.nvlink.has_value() == base.nvlink.has_value())
     shift(profile.of(machine.nvlink ? PathClass::nvlink : PathClass::pcie),
           ours.inside(kFirst, kSecond).latency, theirs.inside(kFirst, kSecond).latency);
+  return profile;
 }
-
-}  // namespace
 
 Profiles::Profiles(std::filesystem::path folder)
     : folder_(std::move(folder)),
@@ -159,8 +158,7 @@ Profile Profiles::nearest_to(const Machine& machine) const {
   if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
   if (!nearest.holds_over(machine.fabric()))
     nearest = over_fabric(std::move(nearest), load_fabric(to_text(machine.fabric())));
-  shift_latencies(nearest, machine);
-  return nearest;
+  return with_latencies_of(std::move(nearest), machine);
 }
 
 Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string& except) const {

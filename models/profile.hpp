@@ -229,6 +229,11 @@ std::vector<FreeParameter> free_parameters(Profile& profile);
 /// both, joined by "+".
 Profile over_fabric(Profile gpu, const Profile& fabric);
 
+/// A profile's latencies are those of the machines it was made on. Of one whose file begins with an
+/// instance type (Machine::like) and has other latencies they are longer or shorter by as much as
+/// its own paths are.
+Profile with_latencies_of(Profile profile, const Machine& machine);
+
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {
  public:
@@ -245,8 +250,8 @@ class Profiles {
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
   /// The same, and where none is made for such a machine the one for its GPU, or else for the GPU
-  /// nearest to it; over the machine's own fabric, where that is another than the profile's. Where
-  /// the machine's file begins with an instance type and has other latencies, with as much more.
+  /// nearest to it; over the machine's own fabric, where that is another than the profile's. With
+  /// the machine's own latencies, see with_latencies_of().
   Profile nearest_to(const Machine& machine) const;
   /// NCCL's profile of the GPUs nearest to the machine's by bandwidth of NVLink and of memory, or,
   /// without NVLink, of those that have none either. `except` is passed over. "ideal" if there is

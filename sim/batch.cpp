@@ -60,10 +60,13 @@ double least_error(const Question& q) {
 /// among 256 p5 were 5 % off where fewer counted.
 int steady_segments(const Question& q) {
   const Algorithm& algorithm = *q.schedule.algorithm;
-  if (algorithm.steady_nodes == 0) return algorithm.steady_segments;
-  const int levels = std::bit_width(static_cast<unsigned>(std::max(1, q.cluster->nodes() - 1)));
-  const int under_way = 2 * levels * static_cast<int>(std::ceil(q.schedule.sending.slots));
-  return std::max(algorithm.steady_segments, under_way);
+  if (algorithm.steady_nodes == 0 || !spans_all_nodes(q.groups, *q.cluster))
+    return algorithm.steady_segments;
+  const auto over = static_cast<unsigned>(std::max(1, q.cluster->nodes() - 1));
+  constexpr double kMost = 1 << 20;  // a profile may allow any number
+  const double under_way =
+      2.0 * static_cast<int>(std::bit_width(over)) * std::ceil(q.schedule.sending.slots);
+  return std::max(algorithm.steady_segments, static_cast<int>(std::min(kMost, under_way)));
 }
 
 /// Whether a whole simulation of a tree among one rank a node takes less than a second or so.

@@ -36,7 +36,7 @@ RankGroups among_nodes_of(RankGroups groups, const Cluster& cluster) {
 int halvings(const CollectiveCall& call) {
   const Cluster& cluster = call.cluster;
   // Without chains in the nodes a level takes the same from fewer nodes on: of double trees among
-  // p5, p4d and p6-b200, 100 kB to 400 MB, those from 32 nodes on differ by 1 % of the time.
+  // p5, p4d and p6-b200, 100 kB to 400 MB, those from 16 nodes on differ by 1 % of the time.
   const int steady =
       call.algorithm.steady_nodes / (one_rank_a_node(call.groups, cluster) ? kChainsDelay : 1);
   const bool tells = steady > 0 && spans_all_nodes(call.groups, cluster) && !call.beside &&

@@ -1,6 +1,7 @@
 // `foreduce cache`: answers of earlier runs.
 #include <fmt/format.h>
 
+#include "input/counted.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "sim/result_cache.hpp"
 
@@ -29,11 +30,11 @@ void add_cache(CLI::App& app, Action& action) {
       }
       if (a->clear) {
         const RemovedAnswers all = clear_cache(folder);
-        write_output("", fmt::format("{}: {} answers removed\n", folder.string(), all.removed));
+        write_output("", fmt::format("{}: {} removed\n", folder.string(),
+                                     counted(static_cast<std::int64_t>(all.removed), "answer")));
         if (all.left > 0)
-          throw input_error(
-              fmt::format("{} answers cannot be removed: {}", all.left, all.why_left),
-              "run it as the user who owns the folder");
+          throw input_error(fmt::format("{} answers cannot be removed: {}", all.left, all.why_left),
+                            "run it as the user who owns the folder");
         return 0;
       }
       if (const std::string why = why_nothing_is_kept(folder); !why.empty()) {

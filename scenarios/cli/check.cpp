@@ -46,6 +46,7 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
       all.logs.push_back({std::move(log), std::move(tables)});
     } catch (const InputError& e) {
       if (interrupted()) {  // standard input ended in the middle
+        clear_progress();
         std::cerr << fmt::format("interrupted: no verdict on {}\n", file);
         break;
       }

@@ -399,6 +399,7 @@ Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOp
                                        {"inner", method.plan.inner},
                                        {"compute_measured", step.computing.measured},
                                        {"compute_source", step.computing.source},
+                                       {"compute_scale", asked.compute_scale},
                                        {"forward_s", step.whole.forward.value},
                                        {"backward_s", step.whole.backward.value},
                                        {"median_s", median},

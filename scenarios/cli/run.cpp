@@ -295,11 +295,11 @@ int run_asked(RunArguments a) {
   a.replay.check(a.launch);
   a.launch.streams = static_cast<int>(a.replay.queues().size());
   if (a.algorithms.empty()) a.algorithms = {std::string(usual_algorithm(a.kind()).name)};
-  tell_long_replay(a);
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
   check_effects(a, uses_servers);
   check_run_memory(a);
+  if (!detect_launcher().has_value()) tell_long_replay(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
   Output out(a.output.file());
   const auto mpi = std::find(a.algorithms.begin(), a.algorithms.end(), "mpi");

@@ -45,6 +45,7 @@ Json table_report(const CheckedTable& t) {
               {"timed_by", t.timed_by},
               {"normal", t.normal},
               {"unsure", t.unsure},
+              {"over_sockets", t.over_sockets},
               {"other_machine", t.other_machine},
               {"machine_named",
                !has<remark::GuessedInstance>(t.remarks) && !has<remark::FittingMachine>(t.remarks)},
@@ -110,6 +111,13 @@ std::string table_verdict(const Json& t, const View& view) {
                             "be, and the log does not say what machine it is of. Give "
                             "--instance (a name, or ./file.yaml).",
                             fast, rows.size(), t.value("nodes", 0), text_or(t, "instance")),
+                view, 2)
+      : t.value("over_sockets", false)
+          ? wrapped(
+                fmt::format("Cannot tell: {} of {} sizes are within their intervals, but the log "
+                            "says that NCCL ran over sockets, and the intervals are too wide "
+                            "to show that.",
+                            count("normal"), rows.size()),
                 view, 2)
       : t.value("unsure", false)
           ? wrapped(

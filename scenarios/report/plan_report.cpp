@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "models/statistics.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/sharding_report.hpp"
@@ -47,10 +48,10 @@ Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
 }
 
 /// A unit that suits all times of a column.
-std::pair<const char*, double> unit_of(double least_s) {
-  if (least_s >= 172800) return {"d", 86400};
-  if (least_s >= 3600) return {"h", 3600};
-  return least_s >= 60 ? std::pair{"min", 60.0} : std::pair{"s", 1.0};
+std::pair<const char*, double> unit_of(double typical_s) {
+  if (typical_s >= 172800) return {"d", 86400};
+  if (typical_s >= 3600) return {"h", 3600};
+  return typical_s >= 60 ? std::pair{"min", 60.0} : std::pair{"s", 1.0};
 }
 
 /// Samples of a step. GPUs that share a model see the same ones; a damaged report may name none.
@@ -200,12 +201,10 @@ Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const 
   const bool batches = std::any_of(points.begin(), points.end(), [&](const Json& p) {
     return batch_of(p) != batch_of(points[0]);
   });
-  double shortest = HUGE_VAL, longest = 0;
-  for (const Json& p : points) {
-    shortest = std::min(shortest, number_or(p, "time_s", 0));
-    longest = std::max(longest, number_or(p, "time_s", 0));
-  }
-  const auto [unit, worth] = unit_of(longest > 0 ? std::sqrt(shortest * longest) : 0);
+  std::vector<double> times;
+  for (const Json& p : points)
+    if (const double time = number_or(p, "time_s", 0); time > 0) times.push_back(time);
+  const auto [unit, worth] = unit_of(times.empty() ? 0 : quantile(times, 0.5));
   const auto in_unit = [worth = worth](double s) {
     const double v = s / worth;
     return fmt::format("{:.{}f}", v, v >= 100 ? 1 : v >= 10 ? 2 : 3);

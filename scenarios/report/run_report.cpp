@@ -118,7 +118,11 @@ Table run_sizes_table(const Json& report) {
 std::string compute_line(const Json& report, const View& view) {
   const Json& row = report.at("rows")[0];
   if (row.value("compute_measured", true)) return "";
-  return "\n" + wrapped(fmt::format("Compute: {}.", text_or(row, "compute_source")), view, 2);
+  const double scale = number_or(row, "compute_scale", 1);
+  return "\n" + wrapped(fmt::format("Compute: {}{}.",
+                                    scale == 1 ? "" : fmt::format("{:g} times the ", scale),
+                                    text_or(row, "compute_source")),
+                        view, 2);
 }
 
 }  // namespace

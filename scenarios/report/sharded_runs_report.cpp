@@ -9,15 +9,19 @@
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
+namespace {
+constexpr const char* kOfFirst = "first row = 1";
+}  // namespace
 
 Json sharded_runs_report(const ShardedValidation& v) {
   Json j = report_head("sharded");
   j["rows"] = Json::array();
-  std::map<std::string, double> on_fewest;  // by series: what is predicted of its first row
+  std::map<std::string, const ShardedRun*> first_rows;  // by series
   for (const ShardedRun& r : v.runs) {
-    const double first = on_fewest.try_emplace(r.series, r.predicted()).first->second;
-    // Some publish no rate but that of fewest GPUs as 1.
-    const bool relative = r.measured <= 1;
+    // Some publish no rate but as a part of that on fewest GPUs.
+    const ShardedRun& first = *first_rows.try_emplace(r.series, &r).first->second;
+    const bool relative = first.measured == 1;
+    const double one = relative ? first.predicted() : 1;
     Json row = {{"series", r.series},
                 {"source", r.source},
                 {"note", r.note},
@@ -32,11 +36,11 @@ Json sharded_runs_report(const ShardedValidation& v) {
                 {"context_parallel", r.point.sharding.context},
                 {"pipeline", r.point.sharding.stages},
                 {"expert_parallel", r.point.sharding.expert},
-                {"unit", relative   ? "first row = 1"
+                {"unit", relative   ? kOfFirst
                          : r.of_all ? "samples/s"
                                     : "tokens/s/GPU"},
                 {"measured", r.measured}};
-    row["predicted"] = r.predicted() > 0 ? Json(r.predicted() / (relative ? first : 1)) : Json();
+    row["predicted"] = r.predicted() > 0 && one > 0 ? Json(r.predicted() / one) : Json();
     row["measured_memory_bytes"] = r.memory ? Json(r.memory->value) : Json();
     row["predicted_memory_bytes"] =
         r.point.error.empty() ? Json(r.point.memory.peak().value) : Json();
@@ -81,7 +85,9 @@ Document render_sharded_runs(const Json& report, const View& view) {
     row.push_back(text_or(r, "unit"));
     row.push_back(fmt::format("{:.4g}", measured));
     row.push_back(fmt::format("{:.4g}", predicted));
-    row.push_back(fmt::format("{:+.1f} %", 100 * (predicted / measured - 1)));
+    // Reports of earlier programs have rates beside parts of one.
+    const bool comparable = measured > (text_or(r, "unit") == kOfFirst ? 0 : 1);
+    row.push_back(comparable ? fmt::format("{:+.1f} %", 100 * (predicted / measured - 1)) : "-");
     row.push_back(gibibytes("measured_memory_bytes") + " / " + gibibytes("predicted_memory_bytes"));
     row.push_back(text_or(r, "note").empty() ? "-" : text_or(r, "note"));
     table.row(row);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "input/counted.hpp"
@@ -19,27 +18,34 @@
 namespace foreduce {
 namespace {
 
-/// Whether every step has as many samples: micro-batches follow from the number of GPUs then.
-bool one_global_batch(const Json& points) {
-  std::optional<double> samples;
+double samples_of_step(const Json& p) {
+  return std::round(number_or(p, "step_time_s", 0) * number_or(p, "throughput_samples_per_s", 0));
+}
+
+/// Where micro-batches follow from the number of GPUs and the samples of a step, of which there are
+/// fewer numbers then: these name a point instead.
+void name_by_samples(std::vector<AxisColumn>& axes, const Json& points) {
+  std::set<double> samples;
+  std::set<int> micro_batches;
   for (const Json& p : points) {
-    const double step = number_or(p, "step_time_s", 0);
-    if (step <= 0) continue;
-    const double here = std::round(step * number_or(p, "throughput_samples_per_s", 0));
-    if (samples.value_or(here) != here) return false;
-    samples = here;
+    if (number_or(p, "step_time_s", 0) <= 0) continue;
+    samples.insert(samples_of_step(p));
+    micro_batches.insert(p.value("accumulation", 1));
   }
-  return true;
+  if (samples.size() >= micro_batches.size()) return;
+  for (AxisColumn& axis : axes)
+    if (axis.heading == "accum")
+      axis = {"samples/step", 0,
+              [](const Json& p) { return fmt::format("{:.0f}", samples_of_step(p)); }};
 }
 
 /// The cells of the axes that vary, but for the cluster's size and what follows from it. What was
 /// chosen for a point is not part of its name.
 std::vector<AxisColumn> naming_axes(const Json& points) {
   std::vector<AxisColumn> axes = axis_columns(points);
-  const bool one_batch = one_global_batch(points);
+  name_by_samples(axes, points);
   std::erase_if(axes, [&](const AxisColumn& axis) {
     return axis.heading == "nodes" || axis.heading == "GPUs" ||
-           (axis.heading == "accum" && one_batch) ||
            (axis.heading == "profile" && varies(points, "instance"));
   });
   for (AxisColumn& axis : axes)
@@ -130,7 +136,7 @@ struct ShownPoints {
   Points points;
   std::string selected;  ///< of how many, and which; "": all
 };
-/// All that fit, if these are few; else of each cluster the fastest, of the fastest clusters.
+/// All, if these are few; else of each cluster the fastest, of the fastest clusters.
 ShownPoints shown_as_bars(const Points& all) {
   constexpr std::size_t kMostBars = 24;
   if (all.size() <= kMostBars) return {all, ""};

@@ -258,18 +258,30 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
   }
 }
 
+namespace {
+
+/// What a profile depends on that ships: of a file that begins with an instance type its latencies,
+/// too.
+std::string profile_key(const std::string& name, const Machine& m) {
+  std::string key =
+      fmt::format("{} {} {} {}", name, m.type(), to_text(m.fabric()), m.gpu ? m.gpu->model : "");
+  if (!m.like.empty())
+    key += fmt::format(" {} {} {}", m.nic.latency.value, m.nvlink ? m.nvlink->latency.value : 0.0,
+                       m.pcie ? m.pcie->latency.value : 0.0);
+  return key;
+}
+
+}  // namespace
+
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
   const Machine& machine = cluster.weakest().machine();
-  const std::string key =
-      names_file(name) ? name
-                       : fmt::format("{} {} {} {}", name, machine.type(), to_text(machine.fabric()),
-                                     machine.gpu ? machine.gpu->model : "");
-  auto& known = known_[key];
+  auto& known = known_[names_file(name) ? name : profile_key(name, machine)];
   if (!known) {
     Profile profile = name == "auto" ? shipped_.nearest_to(machine) : shipped_.load(name);
     if (profile.needs_fabric)
       profile = over_fabric(std::move(profile), shipped_.load_fabric(to_text(machine.fabric())));
+    if (name != "auto") profile = with_latencies_of(std::move(profile), machine);
     if (change_.profile) change_.profile(profile);
     known = std::make_shared<const Profile>(std::move(profile));
   }

@@ -236,10 +236,12 @@ std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
 }
 
 /// A fabric's factor is of several kinds of GPUs together. One whose times are mostly beyond it is
-/// none that the range tells of: its interval is that of a kind that was not measured.
+/// none that the range tells of: its interval is that of a kind that was not measured. Families
+/// that share a profile are judged together. One is left in any case.
 void CrossValidator::leave_out_unlike(Accuracy& a, const AccuracyRange& range,
                                       const std::vector<Published>& points) {
   constexpr double kMostly = 0.5;
+  const std::vector<Compared> whole = a.compared;
   std::map<std::string, std::string> profile_of;  // by family
   for (const Published& p : points)
     profile_of.emplace(family_of(*machine_named(p.machine).gpu), composer_.name_for(p));
@@ -258,6 +260,7 @@ void CrossValidator::leave_out_unlike(Accuracy& a, const AccuracyRange& range,
     }
     return inside < kMostly * all;
   });
+  if (a.compared.empty()) a.compared = whole;
 }
 
 /// Of each collective that the points are of.

@@ -320,7 +320,7 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
     else checked_.remarks.push_back(remark::Harmless{finding});
     if (s.fault() == Fault::sockets &&
         healthy_.back().high > CheckLimits::tells_nothing * healthy_.back().low)
-      checked_.unsure = true;
+      checked_.over_sockets = checked_.unsure = true;
   }
   checked_.normal = checked_.normal && !checked_.unsure;
 }

@@ -43,6 +43,7 @@ struct CheckedTable {
   /// They are, and yet the largest take so much longer than predicted that a fault is as likely as
   /// an error of the model; then it is not normal.
   bool unsure = false;
+  bool over_sockets = false;  ///< unsure, for sockets ran instead of RDMA and it may not show
   /// Only the GPU's name tells the machine, and most sizes are faster than such a machine.
   bool other_machine = false;
   /// Why the run is not to be trusted, whatever its speed, or what is slow where no row is.

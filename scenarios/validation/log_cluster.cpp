@@ -208,10 +208,11 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
         "give --instance" + told_by(t.facts));
   }
   if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t)) {
-    if (const auto one = elsewhere_with(t, per_node)) return one->name;
+    if (const auto one = elsewhere_with(t, t.hosts > 0 ? per_node : 0)) return one->name;
     throw table_error(log, t,
-                      fmt::format("{} x {} a node, at PCI addresses that no p5.48xlarge has: {}",
-                                  per_node, t.gpu, fmt::join(t.gpu_buses, " ")),
+                      fmt::format("{} at PCI addresses that are none of p5.48xlarge's as far as "
+                                  "these are known: {}",
+                                  t.gpu, fmt::join(t.gpu_buses, " ")),
                       other_machines(t.gpu) + told_by(t.facts));
   }
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});

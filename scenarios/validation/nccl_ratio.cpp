@@ -251,7 +251,9 @@ void count_beyond_list(NcclTable& t, const Range& seen, std::vector<std::string>
     t.ranks = listed;
     return;
   }
-  t.hosts = 0;
+  // Whole hosts tell how many ranks the others have.
+  const int each = t.hosts > 1 && listed % t.hosts == 0 && t.uneven.empty() ? listed / t.hosts : 0;
+  t.hosts = each > 0 && t.ranks % each == 0 ? t.ranks / each : 0;
   t.uneven.clear();
   notes.push_back(fmt::format("{} listed, but busbw over algbw is of {}: the list was cut short",
                               listed == 1 ? "1 rank is" : fmt::format("{} ranks are", listed),

@@ -41,8 +41,8 @@ std::optional<remark::AtLineRate> at_line_rate(const NcclTable& table, const Che
 /// them are slow: the middle one's time. 0 where they are not. `expected`: of a healthy cluster.
 Seconds longer_of_small(const CheckedTable& table, const std::vector<Expectation>& expected);
 /// Whether the two largest sizes have the bus bandwidth that fewer cards than a node's carry
-/// together, within 5 %: a ring through them would. Nothing where the log counts the cards, or there
-/// are too many for that to mean anything.
+/// together, within 5 %: a ring through them would. Nothing where the log counts the cards, as
+/// EFA's plugin does, or there are too many for that to mean anything.
 std::optional<remark::AsFewerCards> as_fewer_cards(const CheckedTable& checked,
                                                    const NcclFacts& log, const Machine& machine);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less

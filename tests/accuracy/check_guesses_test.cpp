@@ -49,6 +49,16 @@ TEST(CheckGuesses, SocketsAreTheCauseAlsoWhereThePluginFoundItsCards) {
   EXPECT_EQ(causes_of(checked(log)).find("TCP"), std::string::npos);
 }
 
+// The interval of a machine that nobody measured holds TCP, too.
+TEST(CheckGuesses, SocketsThatAWideIntervalHoldsAreNotNormal) {
+  const NcclLog log = load_nccl_log(kLogs / "own_h100_4n_sockets.txt");
+  const CheckedTable t = checked(log, "p5.4xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_TRUE(t.unsure);
+  EXPECT_TRUE(t.over_sockets);
+  EXPECT_SAYS(remarks_of(t), "the log says so: NCCL used its sockets");
+}
+
 // Any rate is near that of some number of 32 cards, which EFA's plugin counts besides.
 TEST(CheckGuesses, FewerCardsAreGuessedOfFewCardsAlone) {
   const CheckedTable p5 = checked(slower("awsome_p5_2n", 2), "p5.48xlarge");
@@ -75,8 +85,8 @@ TEST(CheckGuesses, H100AtOtherAddressesThanP5HasAreNoP5) {
   t.ranks = 8;
   t.gpu_buses = {"42", "55", "d4", "e6"};
   EXPECT_SAYS(error_of([&] { checked(log, ""); }),
-              "4 x NVIDIA H100 80GB HBM3 a node, at PCI addresses that no p5.48xlarge has: 42 55 "
-              "d4 e6");
+              "NVIDIA H100 80GB HBM3 at PCI addresses that are none of p5.48xlarge's as far as "
+              "these are known: 42 55 d4 e6");
   t.gpu_buses = {"53", "64", "75", "86"};
   EXPECT_EQ(checked(log, "").instance, "p5.48xlarge");
 }

@@ -204,7 +204,7 @@ TEST(Cache, ShowsAndClearsIt) {
   EXPECT_SAYS(shell(env + " cache").out, ": 1 answers, ");
   shell(env + " compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 16B --no-cache");
   EXPECT_SAYS(shell(env + " cache").out, "; 1 of this build of foreduce");
-  EXPECT_SAYS(shell(env + " cache --clear").out, "1 answers removed");
+  EXPECT_SAYS(shell(env + " cache --clear").out, "1 answer removed");
   EXPECT_SAYS(shell(env + " cache").out, ": 0 answers, ");
   EXPECT_SAYS(shell("FOREDUCE_CACHE=off " + kProgram + " cache").out, "nothing is kept");
 }

@@ -145,7 +145,7 @@ TEST(RunWorkload, TakesAnEstimateOfWhatNobodyMeasured) {
       "run --workload gpt2-124m --ranks 2 --sharding zero3 --iterations 1 --warmup 0 "
       "--compute-scale 0.01");
   EXPECT_EQ(r.status, 0) << r.out;
-  EXPECT_SAYS(r.out, "\nCompute: estimate");
+  EXPECT_SAYS(r.out, "\nCompute: 0.01 times the estimate, ");
 }
 
 TEST_P(RunRefuses, WithOneErrorThatSaysWhatIsAccepted) {
