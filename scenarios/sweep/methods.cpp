@@ -26,8 +26,17 @@ std::string nccl_name(const Method& m) {
   return name;
 }
 
+/// An algorithm that NCCL is forced to. A step may have it for other collectives alone, as PAT.
+const Algorithm* forced_algorithm(NcclAlgorithm forced, Collective collective, MethodUse use) {
+  const std::string name = to_text(forced);
+  const Algorithm* found = find_algorithm(name, collective);
+  if (!found && use == MethodUse::step)
+    for (const Collective other : collectives_of(name)) found = find_algorithm(name, other);
+  return found;
+}
+
 /// NCCL with everything that is forced, in all combinations.
-std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
+std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec, MethodUse use) {
   const auto or_free = [](const auto& axis, auto free) {
     std::vector<decltype(free)> values(axis.values.begin(), axis.values.end());
     if (values.empty()) values.push_back(free);
@@ -41,7 +50,7 @@ std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
           for (const Bytes buffer : or_free(spec.buffsize, Bytes{})) {
             Method m = nccl;
             if (const auto forced = nccl_algorithm_forced(algo))
-              m.algorithm = find_algorithm(to_text(*forced), m.collective);
+              m.algorithm = forced_algorithm(*forced, m.collective, use);
             if (!algo.empty() && !m.algorithm)
               throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
             m.protocol = proto;
@@ -132,7 +141,7 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective,
           method_named(name, "", lacks && use == MethodUse::step ? has.front() : collective);
       method.profile = profile;
       if (method.kind == MethodKind::nccl) {
-        const std::vector<Method> forced = nccl_methods(method, spec.nccl);
+        const std::vector<Method> forced = nccl_methods(method, spec.nccl, use);
         methods.insert(methods.end(), forced.begin(), forced.end());
         continue;
       }
@@ -160,6 +169,10 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective,
 }
 
 void require_all_reduce(const Method& method) {
+  if (method.kind == MethodKind::nccl && method.algorithm &&
+      method.algorithm->collective != Collective::all_reduce)
+    throw key_error("allreduce.nccl.algo",
+                    fmt::format("NCCL has no all-reduce by {}", method.algorithm->name));
   if (method.kind == MethodKind::ours && method.collective != Collective::all_reduce)
     throw key_error("allreduce.algorithm",
                     no_such_algorithm(std::string(method.algorithm->name), Collective::all_reduce));

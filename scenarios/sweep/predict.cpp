@@ -56,7 +56,8 @@ enum AxisIndex : std::size_t {
 void note_error(Job& job, const InputError& e) {
   const Problem& first = e.problems().front();
   job.point.error = words_of(e);
-  if (first.file.empty() && !first.key.empty()) job.key = "workload." + first.key;
+  if (first.file.empty() && !first.key.empty())
+    job.key = (first.key.starts_with("allreduce.") ? "" : "workload.") + first.key;
 }
 
 class Predictor {
@@ -225,7 +226,13 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   if (!p.error.empty()) return job;
   GpuTime gpus;
   try {
-    job.candidates = candidates_of(method, c, context());
+    if (p.sharding.is_ddp()) require_all_reduce(method);
+    // What NCCL is forced to may be for other collectives of a sharded step alone.
+    Method of_cluster = method;
+    if (of_cluster.kind == MethodKind::nccl && of_cluster.algorithm &&
+        of_cluster.algorithm->collective != of_cluster.collective)
+      of_cluster.algorithm = nullptr;
+    job.candidates = candidates_of(of_cluster, c, context());
     job.point.best_without_nccl = best_without_nccl(method, job.candidates);
     gpus = gpu_time(scenario_, p, workload, *c.cluster, options_.change.compute_speed);
   } catch (const InputError& e) {
@@ -304,7 +311,6 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.
 void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
-  require_all_reduce(method);
   const Type type = element_type(job.point.gradient);
   std::vector<Candidate> alone;
   if (const ClusterCase* one = clusters_->one_node(c)) {

@@ -216,15 +216,19 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   require_some_use(method, uses);
   for (const CollectiveUse& use : uses) {
     const RankGroup asked_group = group_of(use.kind, plan_);
+    // Of nodes that are not alike pairs that do not divide them are on two of the weakest.
+    const bool odd_pair = asked_group.ranks == 2 && uniform.cluster->homogeneous() &&
+                          cluster.cluster->gpus() % (2 * asked_group.stride) != 0,
+               all_nodes = as_they_are && !odd_pair;
     const auto [group, nodes] =
-        as_they_are ? Simulated{asked_group, cluster.nodes}
-                    : pairs_that_divide(simulated(asked_group, uniform, per_node_), per_node_);
+        all_nodes ? Simulated{asked_group, cluster.nodes}
+                  : pairs_that_divide(simulated(asked_group, uniform, per_node_), per_node_);
     if (nodes > cluster.nodes)
       throw input_error(fmt::format("groups of {} GPUs reach beyond {}", group.ranks * group.stride,
                                     counted(cluster.nodes, "node")));
     if (!parts.contains(nodes))
-      parts.emplace(nodes, as_they_are ? cluster : first_nodes(uniform, nodes, context.clusters));
-    const int gpus = as_they_are ? cluster.cluster->gpus() : nodes * per_node_;
+      parts.emplace(nodes, all_nodes ? cluster : first_nodes(uniform, nodes, context.clusters));
+    const int gpus = all_nodes ? cluster.cluster->gpus() : nodes * per_node_;
     if (gpus % (group.ranks * group.stride) != 0)
       throw input_error(
           fmt::format("groups of {} GPUs do not divide {}", group.ranks * group.stride, gpus));
