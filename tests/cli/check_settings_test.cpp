@@ -40,7 +40,8 @@ TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
   const std::string usual = said("--instance p4d.24xlarge --nodes 2 ", "--nccl-algo Tree",
                                  info("NCCL_ALGO set by environment to Tree"));
   EXPECT_SAYS(usual,
-              "a tree alone; the log says so: NCCL_ALGO=Tree (and yet the times are within their intervals)");
+              "a tree alone; the log says so: NCCL_ALGO=Tree (and yet the times are within their "
+              "intervals)");
   const std::string ring =
       said(kHgx, "--nccl-algo Ring", info("NCCL_ALGO set by environment to Ring"));
   EXPECT_SAYS_NOT(cause_of(ring), "NCCL does not use NVLS");
