@@ -159,10 +159,8 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
                     site.cluster.weakest().machine().name, profile->name),
-        profile->name != "ideal"
-            ? "foreduce list profiles says which there are"
-            : "foreduce list profiles says which there are; without a profile the machine's is "
-              "taken, or with gpu.memory_bandwidth in its file the nearest GPU's");
+        "foreduce list profiles says which there are; where none is asked for it is the machine's, "
+        "or with gpu.memory_bandwidth in the machine's file the nearest GPU's");
   const NcclChoice choice = nccl_choice(site, bytes, forced, collective);
   const NcclCut cut = nccl_cut(site, choice, bytes, forced);
   // Along a ring or straight, rather than up and down two trees.
