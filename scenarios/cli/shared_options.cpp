@@ -365,7 +365,8 @@ void SimulationOptions::add_to(CLI::App& command) {
   command.add_flag(
       "--full-pipelines", full_pipelines_,
       "Simulate long pipelines, trees over more than 1,024 nodes (double trees over an "
-      "odd number: 512; NVLS's: 2,048) and rings around many nodes in full instead of "
+      "odd number: 512; NVLS's: 2,048; of one rank a node a quarter) and rings around many nodes "
+      "in full instead of "
       "telling them from fewer.");
 }
 

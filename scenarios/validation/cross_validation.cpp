@@ -237,7 +237,7 @@ std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
 
 /// A fabric's factor is of several kinds of GPUs together. One whose times are mostly beyond it is
 /// none that the range tells of: its interval is that of a kind that was not measured. Families
-/// that share a profile are judged together. One is left in any case.
+/// that share a profile are judged together. Where none would be left, all stay.
 void CrossValidator::leave_out_unlike(Accuracy& a, const AccuracyRange& range,
                                       const std::vector<Published>& points) {
   constexpr double kMostly = 0.5;

@@ -160,10 +160,28 @@ cluster: { instance: [g5.48xlarge, p5.48xlarge, p5en.48xlarge], nodes: [1, 2, 4,
   for (const json& series : throughput.at("series")) {
     const auto name = series.at("name").get<std::string>();
     lines.insert(name.substr(0, name.find('.')));
-    EXPECT_EQ(series.at("points").size(), name == "g5.48xlarge" ? 0u : 4u) << name;
+    EXPECT_EQ(series.at("points").size(), 4u) << name;
   }
   EXPECT_TRUE(lines.contains("p5") && lines.contains("p5en"));
   EXPECT_FALSE(lines.contains("g5"));
+}
+
+// Each number of micro-batches had a chart, whose lines joined steps of different samples.
+TEST(Html, SeveralGlobalBatchesAreLinesOfTheirOwn) {
+  const TemporaryFolder folder;
+  const auto scenario = folder.write("s.yaml", R"(
+workload: { model: llama3-8b, precision: bf16, batch_per_gpu: 1, global_batch: [64, 128], sharding: fsdp }
+cluster: { instance: p5.48xlarge, nodes: [1, 2, 4, 8] }
+)");
+  const auto file = folder.path() / "page.html";
+  ASSERT_EQ(foreduce_says("predict " + scenario.string() + " --html " + file.string()).status, 0);
+  const json page = page_of(file);
+  std::set<std::string> lines;
+  for (const json& series : page.at("charts").at(0).at("series")) {
+    lines.insert(series.at("name").get<std::string>());
+    EXPECT_EQ(series.at("points").size(), 4u);
+  }
+  EXPECT_TRUE(lines.contains("samples/step 64") && lines.contains("samples/step 128"));
 }
 
 TEST(Html, BarsAddUpToTheStep) {
