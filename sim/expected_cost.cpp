@@ -10,8 +10,10 @@
 namespace foreduce {
 namespace {
 
-/// Below so many GPUs every simulation of at most kCountedSegments is small.
+/// Below so many GPUs a simulation of at most kCountedSegments is known to be small, and takes at
+/// most kSmall.
 constexpr int kLeastGpus = 256;
+constexpr Bytes kSmall{1024.0 * 1024 * 1024};
 /// Messages of longer pipelines are in proportion.
 constexpr int kCountedSegments = 1024;
 /// Each rank's stack takes two of the 65,530 mappings that Linux gives a process.
@@ -83,7 +85,7 @@ ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const 
 
 SizeNotice size_notice(const CollectiveCall& asked, Bytes most_memory) {
   const int segments = asked.plan.segments, counted = std::min(segments, kCountedSegments);
-  if (asked.cluster.gpus() < kLeastGpus && segments == counted) return {};
+  if (asked.cluster.gpus() < kLeastGpus && segments == counted && most_memory >= kSmall) return {};
   CollectiveCall shorter = asked;
   shorter.plan.segments = counted;
   ExpectedCost cost = expected_cost(shorter);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -22,24 +24,32 @@ Json algorithms_list() {
   return all;
 }
 
+/// The value, or null where there is none.
+template <class Value>
+Json value_or_null(bool known, Value value) {
+  return known ? Json(value) : Json();
+}
+
 Json instances_list() {
   Json all = Json::array();
   for (const std::string& name : machine_names()) {
     const Machine m = machine_named(name);
+    const bool has_gpu = m.gpu.has_value();
+    const double price = m.price ? m.price->on_demand.value : 0;
     all.push_back(
         {{"instance", name},
-         {"GPUs", fmt::format("{}", m.gpus())},
-         {"GPU", m.gpu ? m.gpu->model : "-"},
-         {"GPU memory", m.gpu ? to_text(m.gpu->memory) : "-"},
-         {"fp16 TFLOPS", m.gpu ? fmt::format("{:.4g}", m.gpu->fp16.value / 1e12) : "-"},
-         {"network", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6)},
-         {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
-         {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
-         {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
-         {"USD/GPU/h", m.price && m.gpus() > 0
-                           ? fmt::format("{:.2f}", m.price->on_demand.value / m.gpus())
-                           : "-"},
-         {"priced on", m.price && !m.price->date.empty() ? m.price->date : "-"}});
+         {"gpus", m.gpus()},
+         {"gpu", has_gpu ? Json(m.gpu->model) : Json()},
+         {"gpu_memory_bytes", value_or_null(has_gpu, has_gpu ? m.gpu->memory.value : 0)},
+         {"fp16_flop_per_s", value_or_null(has_gpu, has_gpu ? m.gpu->fp16.value : 0)},
+         {"nics", m.nic.count},
+         {"nic_bytes_per_s", m.nic.bandwidth.value},
+         {"efa_version", value_or_null(m.nic.efa > 0, m.nic.efa)},
+         {"gpudirect", m.nic.gpudirect},
+         {"usd_per_hour", value_or_null(m.price.has_value(), price)},
+         {"usd_per_gpu_hour",
+          value_or_null(m.price && m.gpus() > 0, price / std::max(1, m.gpus()))},
+         {"priced_on", m.price && !m.price->date.empty() ? Json(m.price->date) : Json()}});
   }
   return all;
 }
@@ -54,25 +64,20 @@ Json profiles_list() {
     shipped.back().name = "+" + name;
   }
   for (const Profile& p : shipped) {
-    const auto add = [&](std::string where, std::string from, std::string to, std::string nodes,
-                         std::string within) {
-      all.push_back({{"profile", p.name},
-                     {"library", p.library},
-                     {"for", where},
-                     {"measured from", from},
-                     {"to", to},
-                     {"nodes", nodes},
-                     {"90 % PI", within},
-                     {"note", p.note}});
-    };
-    if (p.accuracy.empty())
-      add(p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " ")), "-", "-",
-          "-", "-");
+    Json compared = Json::array();
     for (const Accuracy& a : p.accuracy)
       for (const Compared& c : a.compared)
-        add(c.instance, to_text(a.least), to_text(a.most),
-            fmt::format("{}", fmt::join(c.nodes, " ")),
-            fmt::format("x {:.2f} either way", a.spread));
+        compared.push_back({{"instance", c.instance},
+                            {"collective", to_text(a.collective)},
+                            {"from_bytes", a.least.value},
+                            {"to_bytes", a.most.value},
+                            {"nodes", c.nodes},
+                            {"pi_factor", a.spread}});
+    all.push_back({{"profile", p.name},
+                   {"library", p.library},
+                   {"instances", p.instances},
+                   {"compared", std::move(compared)},
+                   {"note", p.note}});
   }
   return all;
 }
@@ -82,32 +87,117 @@ Json workloads_list() {
   const Workloads workloads;
   for (const std::string& name : workloads.names()) {
     const Workload w = workloads.load(name);
-    std::string gpus;
+    Json gpus = Json::array();
     for (const Measured& m : w.measured)
-      if (gpus.find(m.gpu) == std::string::npos) gpus += (gpus.empty() ? "" : ", ") + m.gpu;
+      if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
     all.push_back({{"workload", name},
                    {"title", w.title},
-                   {"parameters", fmt::format("{}", w.elements())},
-                   {"tensors", fmt::format("{}", w.tensors.size())},
+                   {"parameters", w.elements()},
+                   {"tensors", w.tensors.size()},
                    {"sample", w.variants[0].sample},
-                   {"GFLOP/sample", fmt::format("{:.4g}", w.variants[0].train_gflop)},
-                   {"measured on", gpus.empty() ? "- (estimate)" : gpus}});
+                   {"gflop_per_sample", w.variants[0].train_gflop},
+                   {"measured_on", std::move(gpus)}});
   }
   return all;
 }
 
-/// What a heading is worth where there is no room for all.
-int rank_of(const std::string& heading) {
-  return heading == "note"          ? 9
-         : heading == "library"     ? 7
-         : heading == "USD/h"       ? 6  // the GPU's tells machines of different sizes apart
-         : heading == "network"     ? 5
-         : heading == "fp16 TFLOPS" ? 4
-         : heading == "USD/GPU/h"   ? 3
-         : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" ||
-                 heading == "tensors" || heading == "title"
-             ? 8
-             : 0;
+/// What a cell says where there is nothing.
+constexpr const char* kNone = "-";
+
+/// Of a number that may be missing.
+template <class Write>
+std::string cell(const Json& entry, const char* key, const Write& write) {
+  const Json& value = entry.at(key);
+  return value.is_null() ? kNone : write(value.get<double>());
+}
+std::string word_cell(const Json& entry, const char* key) {
+  return entry.at(key).is_null() ? kNone : entry.at(key).get<std::string>();
+}
+std::string joined(const Json& words, const char* between, const char* where_none) {
+  return words.empty()
+             ? where_none
+             : fmt::format("{}", fmt::join(words.get<std::vector<std::string>>(), between));
+}
+
+Table instances_table(const Json& all) {
+  Table table;
+  table.column("instance");
+  table.column("GPUs");
+  table.column("GPU");
+  table.column("GPU memory");
+  table.column("fp16 TFLOPS", 4);
+  table.column("network", 5);
+  table.column("EFA", 8);
+  table.column("GPUDirect", 8);
+  table.column("USD/h", 6);  // the GPU's tells machines of different sizes apart
+  table.column("USD/GPU/h", 3);
+  table.column("priced on", 8);
+  for (const Json& m : all)
+    table.row(
+        {text_or(m, "instance"), cell_of(m.at("gpus")), word_cell(m, "gpu"),
+         cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
+         cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
+         fmt::format("{} x {:.0f} Gbps", m.at("nics").get<int>(),
+                     m.at("nic_bytes_per_s").get<double>() * 8 / 1e9),
+         m.at("efa_version").is_null() ? "no" : fmt::format("v{}", m.at("efa_version").get<int>()),
+         m.at("gpudirect").get<bool>() ? "yes" : "no",
+         cell(m, "usd_per_hour", [](double v) { return fmt::format("{:.4f}", v); }),
+         cell(m, "usd_per_gpu_hour", [](double v) { return fmt::format("{:.2f}", v); }),
+         word_cell(m, "priced_on")});
+  return table;
+}
+
+/// One row for each range of sizes and machine that a profile was compared with.
+Table profiles_table(const Json& all) {
+  Table table;
+  table.column("profile");
+  table.column("library", 7);
+  table.column("for");
+  table.column("measured from");
+  table.column("to");
+  table.column("nodes");
+  table.column("90 % PI");
+  table.column("note", 9);
+  for (const Json& p : all) {
+    const std::string name = text_or(p, "profile"), library = text_or(p, "library"),
+                      note = text_or(p, "note");
+    if (p.at("compared").empty())
+      table.row(
+          {name, library, joined(p.at("instances"), " ", "any"), kNone, kNone, kNone, kNone, note});
+    for (const Json& c : p.at("compared"))
+      table.row({name, library, text_or(c, "instance"), to_text(Bytes{c.at("from_bytes")}),
+                 to_text(Bytes{c.at("to_bytes")}),
+                 fmt::format("{}", fmt::join(c.at("nodes").get<std::vector<int>>(), " ")),
+                 fmt::format("x {:.2f} either way", c.at("pi_factor").get<double>()), note});
+  }
+  return table;
+}
+
+Table workloads_table(const Json& all) {
+  Table table;
+  table.column("workload");
+  table.column("title", 8);
+  table.column("parameters");
+  table.column("tensors", 8);
+  table.column("sample");
+  table.column("GFLOP/sample");
+  table.column("measured on");
+  for (const Json& w : all)
+    table.row({text_or(w, "workload"), text_or(w, "title"), cell_of(w.at("parameters")),
+               cell_of(w.at("tensors")), text_or(w, "sample"),
+               fmt::format("{:.4g}", w.at("gflop_per_sample").get<double>()),
+               joined(w.at("measured_on"), ", ", "- (estimate)")});
+  return table;
+}
+
+Table algorithms_table(const Json& all) {
+  Table table;
+  for (const char* heading : {"algorithm", "collective", "idea", "cost", "wins", "source", "from"})
+    table.column(heading);
+  for (const Json& a : all)
+    table.row({text_or(a, "algorithm"), text_or(a, "collective"), text_or(a, "idea"),
+               text_or(a, "cost"), text_or(a, "wins"), text_or(a, "source"), text_or(a, "from")});
+  return table;
 }
 
 }  // namespace
@@ -143,17 +233,10 @@ Document render_list(const Json& report, const View& view) {
                "smddp (SageMaker's library) and best (the fastest) can be named, too.",
                view, 2);
   }
-  Table table;
-  std::vector<std::string> headings;
-  if (!all.empty())
-    for (const auto& [heading, cell] : all.at(0).items()) headings.push_back(heading);
-  for (const std::string& heading : headings) table.column(heading, rank_of(heading));
-  for (const Json& entry : all) {
-    std::vector<std::string> row;
-    for (const std::string& heading : headings)
-      row.push_back(cell_of(entry.value(heading, Json())));
-    table.row(row);
-  }
+  const Table table = what == "algorithms"  ? algorithms_table(all)
+                      : what == "instances" ? instances_table(all)
+                      : what == "profiles"  ? profiles_table(all)
+                                            : workloads_table(all);
   return view.format == Format::csv ? table.csv() : table.text(view) + hidden_line(table, view);
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "input/problem.hpp"
+#include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
 namespace {
@@ -122,6 +123,83 @@ std::optional<std::string> lines_of_events(const nlohmann::json& all) {
     text += without_end(*line) + "\n";
   }
   return text;
+}
+
+namespace {
+
+std::vector<string_view> lines_of(string_view text) {
+  std::vector<string_view> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    if (lines.back().ends_with('\r')) lines.back().remove_suffix(1);
+    at = end + 1;
+  }
+  return lines;
+}
+
+bool is_end_of_heading(string_view word) {
+  static constexpr string_view kHeadings[] = {"time", "algbw", "busbw", "#wrong", "error"};
+  return std::any_of(std::begin(kHeadings), std::end(kHeadings),
+                     [&](string_view heading) { return heading.ends_with(word); });
+}
+
+/// Whether a line is not empty, and holds nothing but such words.
+template <class Is>
+bool holds_only(string_view line, const Is& is) {
+  const nccl_words::Words words = nccl_words::split(line);
+  return !words.empty() && std::all_of(words.begin(), words.end(), is);
+}
+
+bool continues_row(string_view word) {
+  return nccl_words::is_value(word) || is_end_of_heading(word);
+}
+
+/// Whether a heading or a row goes on in the next line.
+bool is_cut(string_view line, string_view next) {
+  const std::size_t size = line.find("size "), count = line.find(" count "),
+                    type = line.find(" type ");
+  const bool heading = size < count && count < type && type != string_view::npos;
+  return (heading && holds_only(next, is_end_of_heading)) ||
+         (nccl_words::row_begins(nccl_words::split(line)) &&
+          holds_only(next, nccl_words::is_value));
+}
+
+}  // namespace
+
+std::optional<std::string> unfolded(string_view text) {
+  constexpr std::size_t kTerminal = 80;
+  constexpr std::size_t kBlanks = 8;  // that a copy may lose behind a piece: less than a column
+  constexpr int kCuts = 3;
+  const std::vector<string_view> lines = lines_of(text);
+  std::size_t width = 0;
+  for (const string_view line : lines) width = std::max(width, line.size());
+  // Where blanks were lost at every cut, no line is as long as the terminal was wide.
+  if (std::count_if(lines.begin(), lines.end(),
+                    [width](string_view line) { return line.size() == width; }) < kCuts)
+    width = std::max(width, kTerminal);
+  int cuts = 0;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i)
+    if (lines[i].size() + kBlanks > width && is_cut(lines[i], lines[i + 1])) ++cuts;
+  if (cuts < kCuts) return std::nullopt;
+  std::string whole;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::string line(lines[i]);
+    std::size_t pieces = 1;
+    const auto goes_on = [&] {
+      const std::size_t last = lines[i + pieces - 1].size();
+      if (i + pieces == lines.size()) return false;
+      return last == width ||
+             (last + kBlanks > width && holds_only(lines[i + pieces], continues_row));
+    };
+    while (goes_on()) {
+      line.resize(pieces * width, ' ');
+      line += lines[i + pieces++];
+    }
+    whole += line + std::string(pieces, '\n');
+    i += pieces - 1;
+  }
+  return whole;
 }
 
 namespace {

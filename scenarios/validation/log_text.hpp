@@ -21,6 +21,11 @@ std::optional<std::string> unwrapped(std::string_view line);
 /// JSON is no such list.
 std::optional<std::string> lines_of_events(const nlohmann::json& all);
 
+/// A text whose long lines were cut at the width of a terminal, with those lines whole again: each
+/// is where it began, and empty lines stand for its other pieces. Nothing where hardly any
+/// long row goes on in the next line, by which such a text is known.
+std::optional<std::string> unfolded(std::string_view text);
+
 /// NCCL's warning in a line, shortened; empty if it has none.
 std::string warning_in(std::string_view line);
 /// Where a line says that a run failed or was killed, that part of it, to be quoted.

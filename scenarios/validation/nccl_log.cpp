@@ -284,18 +284,30 @@ NcclLog LogReader::finish() {
   return std::move(log_);
 }
 
+namespace {
+
+NcclLog parse_lines(const std::string& name, std::string_view text, NoRow no_row) {
+  const std::optional<std::string> whole = unfolded(text);
+  if (!whole) return LogReader(name, no_row).text(text);
+  NcclLog log = LogReader(name, no_row).text(*whole);
+  log.notes.insert(log.notes.begin(), "lines were cut at the width of a terminal; joined again");
+  return log;
+}
+
+}  // namespace
+
 NcclLog parse_nccl_log(const std::string& name, std::string_view text, NoRow no_row) {
   const auto first = text.find_first_not_of(" \t\r\n");
   const bool braced = first != string_view::npos && (text[first] == '{' || text[first] == '[');
-  if (!braced) return LogReader(name, no_row).text(text);
+  if (!braced) return parse_lines(name, text, no_row);
   if (nlohmann::json::accept(text)) {
     if (const auto lines = lines_of_events(LogReader(name, no_row).parse(text)))
-      return LogReader(name, no_row).text(*lines);
+      return parse_lines(name, *lines, no_row);
     return LogReader(name, no_row).json(text);
   }
-  if (text[first] == '[') return LogReader(name, no_row).text(text);  // "[1,0]<stdout>:"
+  if (text[first] == '[') return parse_lines(name, text, no_row);  // "[1,0]<stdout>:"
   try {  // A script may print its settings in braces before nccl-tests' table.
-    return LogReader(name, no_row).text(text);
+    return parse_lines(name, text, no_row);
   } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
     return LogReader(name, no_row).json(text);
   }

@@ -55,6 +55,37 @@ TEST(NcclLogRows, EndWhereTheHostsNameBegins) {
   EXPECT_EQ(log.tables[0].rows[0].root, -1);
 }
 
+// Copied from a terminal: 80 columns end in a blank, 72, 90 and 100 within a number.
+TEST(NcclLogRows, AreReadWhereATerminalCutThem) {
+  std::string text = kTwoRanks;
+  for (int megabytes = 8; megabytes <= 64; megabytes *= 2)
+    text += fmt::format(
+        "{:12} {:13}     float     sum      -1 {:8.2f}  100.66  100.66      0 {:8.2f}  103.59  "
+        "103.59      0\n",
+        megabytes << 20, megabytes << 18, 83.33 * megabytes / 8, 80.98 * megabytes / 8);
+  for (const std::size_t width : {72u, 80u, 90u, 100u})
+    for (const bool stripped : {false, true}) {
+      std::string cut;
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = text.find('\n', at);
+        for (; at < end; at += width) {
+          std::string piece = text.substr(at, std::min(width, end - at));
+          while (stripped && piece.ends_with(' ')) piece.pop_back();
+          cut += piece + "\n";
+        }
+        at = end + 1;
+      }
+      const NcclLog log = parse_nccl_log("x", cut);
+      ASSERT_EQ(log.tables.size(), 1u) << cut;
+      EXPECT_EQ(log.tables[0].ranks, 2);
+      ASSERT_EQ(log.tables[0].rows.size(), 4u) << cut;
+      ASSERT_TRUE(log.tables[0].rows[3].in_place) << cut;
+      EXPECT_DOUBLE_EQ(log.tables[0].rows[3].out_of_place->time.value, 83.33e-6 * 8) << cut;
+      EXPECT_DOUBLE_EQ(log.tables[0].rows[3].in_place->busbw, 103.59);
+      EXPECT_SAYS(log.notes.at(0), "cut at the width of a terminal");
+    }
+}
+
 TEST(NcclLogRows, ThatBreakOffAreLeftOutWithTheirLine) {
   const NcclLog log = parse_nccl_log(
       "x",
