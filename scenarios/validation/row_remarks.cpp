@@ -369,7 +369,8 @@ std::optional<remark::EndedEarly> ended_early(const NcclTable& table) {
   const auto& rows = table.rows;
   const double last = rows.back().bytes, before = rows.size() > 1 ? rows[rows.size() - 2].bytes : 0;
   const double next = last * std::max(2.0, before > 0 ? last / before : 0.0);
-  const bool early = !table.ended && next <= table.asked_bytes;
+  // Of runs side by side another's heading may stand between two rows.
+  const bool early = !table.ended && next <= table.asked_bytes && table.independent_runs <= 1;
   const bool failed = !table.failure.empty() && !table.ended;
   if (!early && !failed) return std::nullopt;
   return remark::EndedEarly{failed ? table.failure : "", Bytes{last}, Bytes{table.asked_bytes},

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "scenarios/report/check_words.hpp"
+#include "scenarios/validation/row_remarks.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
@@ -83,6 +84,12 @@ TEST(LogCluster, NamesOfGpusTellTheirFamily) {
 TEST(LogCluster, KnowsRunsSideBySide) {
   const std::string two = side_by_side(2, 2);
   EXPECT_EQ(parse_nccl_log("x.log", two).tables.front().independent_runs, 2);
+  NcclTable cut = parse_nccl_log("x.log", two).tables.front();
+  cut.asked_bytes = 1e12;
+  cut.ended = false;
+  EXPECT_FALSE(ended_early(cut));  // the other's heading may stand between its rows
+  cut.independent_runs = 1;
+  EXPECT_TRUE(ended_early(cut));
   const LogCluster own = cluster_seen(two, "g5.12xlarge");
   EXPECT_EQ(own.ranks, 2);
   EXPECT_EQ(own.nodes, 1);
