@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "models/gpu_arithmetic.hpp"
 #include "models/micro_batch.hpp"
@@ -388,8 +389,8 @@ using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.s
 /// type's own arithmetic: a GPU with fast fp32 units and slow memory is no faster than that.
 void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
   const TrainingConstants& c = training_constants();
-  const Seconds whole = with_16.without_launches.value > 0 ? with_16.without_launches
-                                                           : with_16.forward_backward,
+  const Seconds whole = with_16.without_launches ? with_16.without_launches->forward_backward
+                                                 : with_16.forward_backward,
                 all = whole - with_16.scores;
   if (wide.basis == EstimateBasis::measured || all.value <= 0) return;
   const double arithmetic = (1 - c.fixed_share) * std::min(1.0, with_16.least / all / c.best_share);
@@ -442,7 +443,11 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     Workload whole = workload;
     whole.trainable = 1;
     ComputeTime time = compute_time({whole, b.gpu, b.precision, b.sample, b.batch}, framework);
-    const Seconds whole_time = time.forward_backward;
+    if (auto alone = std::exchange(time.without_launches, {})) {
+      time.forward_backward = alone->forward_backward;
+      time.within = alone->within;
+      time.source = std::move(alone->source);
+    }
     const double share = time_share(workload, b.sample);
     time.forward_backward = (time.forward_backward - time.scores) * share + time.scores;
     time.least = time.least * arithmetic_share(workload, b.sample);
@@ -457,7 +462,10 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     time.within = {time.within.faster * kFaster, time.within.slower * slower};
     time.source += fmt::format("; with {:.3g} % of the parameters trained, {:.0f} % of that time",
                                100 * workload.trainable, 100 * share);
-    wait_for_launches(time, workload, whole_time);  // adapters launch kernels of their own
+    constexpr double kAdapters = 0.1;  // who trains more of a model freezes layers
+    const bool tuned = workload.framework == Framework::megatron || workload.trainable > kAdapters;
+    wait_for_launches(time, workload, Seconds{HUGE_VAL},
+                      tuned ? 1 : training_constants().adapter_launches);
     return time;
   }
   if (workload.framework != Framework::pytorch) return program_time(b);

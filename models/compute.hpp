@@ -2,23 +2,33 @@
 // were measured, else from the data sheet.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "models/workload.hpp"
 
 namespace foreduce {
+
+/// A micro-batch's time as it would be if launching kernels took no time.
+struct TimeWithoutLaunches {
+  Seconds forward_backward;
+  Spread within;
+  std::string source;
+};
 
 /// How long one GPU computes on one micro-batch, and how we know.
 struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  double recomputing = 1;    ///< of an estimate: share of the peak with activation recomputation,
-                             ///< relative to that without
-  Spread within;             ///< 90 % of measured times lie in it (models/training.yaml)
-  Seconds scores;            ///< of forward_backward: memory traffic of attention's scores, which
-                             ///< neither FP8 nor frozen weights shorten; 0: a rate contains it
-  Seconds launches;          ///< what the host takes to launch the kernels of forward and backward,
-                             ///< which forward_backward is not below; 0: unknown
-  Seconds without_launches;  ///< forward_backward where launches take no time; 0: as it is
+  double recomputing = 1;  ///< of an estimate: share of the peak with activation recomputation,
+                           ///< relative to that without
+  Spread within;           ///< 90 % of measured times lie in it (models/training.yaml)
+  Seconds scores;          ///< of forward_backward: memory traffic of attention's scores, which
+                           ///< neither FP8 nor frozen weights shorten; 0: a rate contains it
+  Seconds launches;        ///< what the host takes to launch the kernels of forward and backward,
+                           ///< which forward_backward is not below; 0: unknown
+  std::optional<TimeWithoutLaunches> without_launches;  ///< null: as it is
   double undivided = 0;  ///< part of forward_backward that tensor parallelism alone leaves whole
   Seconds least;         ///< forward_backward at the GPU's peak; 0: the peak is unknown
   std::string doubtful;  ///< why hardly any GPU is so fast; empty: it is not

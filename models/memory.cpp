@@ -157,7 +157,10 @@ double kept_elements(const Outputs& o, Recompute how) {
 
 /// Bytes of a kept score: after softmax in fp32 and as the product takes it, dropped out, and what
 /// was dropped. Of Hugging Face's T5 (models/reference/steps.csv) 8.3 and 7.7 are kept in 16 bits.
-double score_bytes(Precision precision) { return bytes_of(precision) == 2 ? 8 : 12; }
+double score_bytes(const Workload& workload, Precision precision) {
+  if (workload.framework == Framework::megatron) return training_constants().megatron.kept_score;
+  return bytes_of(precision) == 2 ? 8 : 12;
+}
 
 /// Scores of attention that are kept; recomputed selectively none are, fully those of one block.
 double kept_scores(const Workload& workload, const Outputs& o, Recompute how) {
@@ -189,7 +192,7 @@ Bytes activations(const Workload& workload, const std::string& sample, Precision
   const double kept = o.root + (elements - o.root) * kept_part(workload, precision, how);
   return Bytes{
       ((kept * kept_bytes(precision) + kept_by_norms(workload, o, how, mixed)) * positions +
-       kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
+       kept_scores(workload, o, how) * positions * positions * score_bytes(workload, precision)) *
       batch};
 }
 
@@ -345,13 +348,23 @@ Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
   return Bytes{root * parameters + there * in_blocks + kept * gradients};
 }
 
+/// Kept elements of what a GPU gathers of divided sequences: the inputs of attention's and of the
+/// feed-forward layer's first products, each half an element of kept_bytes(). Megatron keeps its
+/// own part and gathers again in backward (arXiv 2205.05198, section 4.2.2); nanotron's and
+/// PyTorch's products keep what they took. With that 11 published peaks of nanotron are 0.93
+/// to 1.02 times what is predicted, and 1.07 to 1.5 times without (docs/accuracy-notes.md).
+double kept_gathered(const Outputs& o, const MemoryQuestion& q) {
+  if (q.workload->framework == Framework::megatron) return 0;
+  return q.recompute == Recompute::none ? o.ends : o.ends / std::max(1, o.blocks);
+}
+
 /// What a tensor-parallel GPU has of a model's activations.
 double tensor_part(const Outputs& o, const MemoryQuestion& q) {
-  const double divided = 1.0 / q.sharding.tensor;
-  if (q.sharding.sequence == Sequence::divided) return divided;
+  const double divided = 1.0 / q.sharding.tensor, all = kept_elements(o, q.recompute);
+  if (q.sharding.sequence == Sequence::divided)
+    return all > 0 ? divided + kept_gathered(o, q) * (1 - divided) / all : divided;
   constexpr double kWhole = 10.0 / 34;  // norms' and dropouts' inputs and masks
   const double inside = kWhole + (1 - kWhole) * divided;
-  const double all = kept_elements(o, q.recompute);
   if (all <= 0) return divided;
   // The root's are those of the vocabulary's layer, which is divided. What is computed again leaves
   // each block's input, which is whole.

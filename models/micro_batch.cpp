@@ -17,13 +17,13 @@ Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate) {
   return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
 }
 
-void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most) {
+void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most, double kernels) {
   if (workload.cuda_graphs || workload.blocks > 0) return;
   const TrainingConstants& c = training_constants();
   const double tensors =
       std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
-  time.launches = std::min(most, c.launches_of_tensor * tensors);
-  time.without_launches = time.forward_backward;
+  time.without_launches = {time.forward_backward, time.within, time.source};
+  time.launches = std::min(most, c.launches_of_tensor * (kernels * tensors));
   const bool rule = time.launches > time.forward_backward;
   // Launches that take longer than expected may also rule where the expected ones do not. What was
   // measured at another batch contains its own.
@@ -42,7 +42,9 @@ void add_scores(ComputeTime& time, const MicroBatch& b) {
   if (b.workload.attention_scores <= 0 || b.gpu.memory_bandwidth.value <= 0) return;
   const TrainingConstants& c = training_constants();
   const double positions = positions_of(b.workload, b.sample);
-  const Bytes moved{b.workload.attention_scores * positions * positions * b.batch * c.score_bytes *
+  const double each =
+      b.workload.framework == Framework::megatron ? c.megatron.score_bytes : c.score_bytes;
+  const Bytes moved{b.workload.attention_scores * positions * positions * b.batch * each *
                     (kept_type(b.precision) == Precision::fp32 ? 2 : 1)};
   time.scores = moved / (b.gpu.memory_bandwidth * c.memory_share);
   time.forward_backward = time.forward_backward + time.scores;

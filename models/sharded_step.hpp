@@ -63,7 +63,8 @@ struct ShardedStepInput {
   int passes_in_backward = 1;  ///< how often a block's activations travel in backward: twice where
                                ///< forward is computed again
   GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
-  bool launch_bound = false;  ///< whether forward and backward are as long as launches take
+  bool launch_bound = false;    ///< whether forward and backward are as long as launches take
+  Spread launches_within = {};  ///< what launches add to the uncertainty of compute
   Recording recording = Recording::off;
 };
 

@@ -32,8 +32,8 @@ struct Smddp {
 /// Of models/smddp.yaml, read once. Throws InputError for a malformed file.
 const Smddp& smddp();
 
-/// Why SMDDP does not run on this machine, or nothing. AWS supports p4d and p4de; on others only the
-/// all-reduce that it once had there can be asked for.
+/// Why SMDDP does not run on this machine, or nothing. AWS supports p4d and p4de; on others only
+/// the all-reduce that it once had there can be asked for.
 std::string smddp_unsupported(const Machine& machine, Collective collective);
 
 }  // namespace foreduce

@@ -19,6 +19,8 @@ void describe(Fields& f, MegatronConstants& m) {
   f.required("scores", m.scores, "", Limits::between(0.1, 1));
   f.required("moved", m.moved, "");
   f.required("fp8_kept", m.fp8_kept, "", Limits::between(0.25, 1));
+  f.required("score_bytes", m.score_bytes, "", Limits::between(0, 1000));
+  f.required("kept_score", m.kept_score, "", Limits::between(0, 100));
   f.required("within", m.within, "");
   f.required("gpus", m.gpus, "");
 }
@@ -67,6 +69,8 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("launches_of_tensor", c.launches_of_tensor, "");
   f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));
+  f.required("adapter_launches", c.adapter_launches, "", Limits::between(1, 10));
+  f.required("tensor_launches", c.tensor_launches, "");
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   f.required("megatron", c.megatron, "");

@@ -185,6 +185,9 @@ struct MegatronConstants {
   double scores = 0;        ///< of the peak of 16 bits, by attention, whose causal half is computed
   Bytes moved;              ///< read and written of each element that a layer puts out
   double fp8_kept = 0;      ///< of what is kept of an element in FP8, relative to 16 bits
+  double score_bytes = 0;   ///< as TrainingConstants::score_bytes, by one kernel of scale, mask and
+                            ///< softmax
+  double kept_score = 0;    ///< bytes kept of each of attention's scores, in 16 bits
   Spread within;            ///< 90 % of published rates are within it
   std::vector<std::string> gpus;  ///< families of which there are some
 };
@@ -222,6 +225,8 @@ struct TrainingConstants {
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
   double launches_slower = 1;      ///< as many times as long they may take
+  double adapter_launches = 1;     ///< as many times as many where adapters alone are trained
+  Seconds tensor_launches;         ///< besides, of a block's tensor-parallel exchanges, in PyTorch
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
   MegatronConstants megatron;

@@ -12,7 +12,7 @@ Json transports_report() {
             {"transports", Json::array()}};
   for (const TransportStatus& t : transports())
     j["transports"].push_back(
-        {{"transport", t.name}, {"available", t.available ? "yes" : "no"}, {"what", t.details}});
+        {{"transport", t.name}, {"available", t.available}, {"what", t.details}});
   return j;
 }
 

@@ -51,6 +51,10 @@ struct RunWords {
         "with a process for each GPU (mpirun -np, -g 1) they are comparable",
         r.gpus, to_text(r.longer));
   }
+  std::string operator()(remark::Blocking) const {
+    return "Blocking Enabled (-z 1): each call waits for the one before and then for all ranks, "
+           "which no interval here contains; without it small sizes are comparable";
+  }
   std::string operator()(const remark::NotByNvls& r) const {
     return fmt::format(
         "NVLS does not sum {}, so rings and trees are expected; published times, of float, are "

@@ -265,8 +265,8 @@ struct Remedy {
            "with --timed-by torch)";
   }
   std::string operator()(cause::RingForTree c) const {
-    return c.old_nccl ? "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is "
-                        "older than 2.4"
+    return c.old_nccl ? "unset NCCL_ALGO, and NCCL_TREE_THRESHOLD=0 of releases before 2.5; before "
+                        "2.4 there are no trees"
                       : "unset NCCL_ALGO; a tuner's file or plugin must not force it";
   }
   std::string operator()(cause::TreeForRing) const { return "unset NCCL_ALGO"; }

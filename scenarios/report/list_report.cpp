@@ -190,6 +190,16 @@ Table workloads_table(const Json& all) {
   return table;
 }
 
+/// What real/transports.hpp says of each.
+Table transports_table(const Json& all) {
+  Table table;
+  for (const char* heading : {"transport", "available", "what"}) table.column(heading);
+  for (const Json& t : all)
+    table.row({text_or(t, "transport"), t.at("available").get<bool>() ? "yes" : "no",
+               text_or(t, "what")});
+  return table;
+}
+
 Table algorithms_table(const Json& all) {
   Table table;
   for (const char* heading : {"algorithm", "collective", "idea", "cost", "wins", "source", "from"})
@@ -233,10 +243,11 @@ Document render_list(const Json& report, const View& view) {
                "smddp (SageMaker's library) and best (the fastest) can be named, too.",
                view, 2);
   }
-  const Table table = what == "algorithms"  ? algorithms_table(all)
-                      : what == "instances" ? instances_table(all)
-                      : what == "profiles"  ? profiles_table(all)
-                                            : workloads_table(all);
+  const Table table = what == "algorithms"   ? algorithms_table(all)
+                      : what == "instances"  ? instances_table(all)
+                      : what == "profiles"   ? profiles_table(all)
+                      : what == "transports" ? transports_table(all)
+                                             : workloads_table(all);
   return view.format == Format::csv ? table.csv() : table.text(view) + hidden_line(table, view);
 }
 

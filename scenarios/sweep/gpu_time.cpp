@@ -99,6 +99,7 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
     time = compute_time(batch, horovod ? "" : "pytorch");
     const double more = again * (time.recomputing - 1);  // of the share of the peak
     time.forward_backward = time.forward_backward * (longer / (1 + more));
+    time.launches = time.launches * longer;  // what is computed again is launched again
     if (more > 0)
       time.source = with_remark(
           time.source, fmt::format(" ({:.0f} % more of it with recomputation)", 100 * more));

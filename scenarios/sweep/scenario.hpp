@@ -65,7 +65,8 @@ struct WorkloadSpec {
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all
   std::string units = "block";         ///< block, tensors or a size
   int prefetch = 1;                    ///< units gathered ahead
-  bool reshard_after_forward = true, fp8_all_gather = false;
+  bool fp8_all_gather = false;
+  std::optional<bool> reshard_after_forward;  ///< unset: but for pipelines
   Communicators communicators = Communicators::shared;
   std::optional<bool> no_sync;  ///< unset: as the sharding has it
   Offload offload = Offload::none;

@@ -141,6 +141,25 @@ void require_parts(const ShardingPlan& plan, const std::vector<std::vector<Model
                                 (accumulation + plan.stages - 1) / plan.stages * plan.stages));
 }
 
+/// As many times as long forward and backward of the GPU's part of a model take as computing them
+/// does, since kernels must be launched. `of_model`: the time for those of the whole model.
+double add_launches(ShardedStepInput& in, Seconds of_model, Seconds computing,
+                    const Workload& workload) {
+  if (of_model.value <= 0 || computing.value <= 0) return 1;
+  const TrainingConstants& c = training_constants();
+  // Each GPU of those that share matrices or sequences launches all kernels.
+  const Seconds kernels = of_model * share_of(in.units);
+  Seconds exchanges;
+  if (in.plan.tensor > 1 && workload.framework != Framework::megatron)
+    for (const ModelUnit& u : in.units) exchanges = exchanges + c.tensor_launches * u.blocks;
+  const Seconds launches = kernels + exchanges, longest = std::max(launches, computing);
+  in.launch_bound = launches >= computing;
+  // A program may launch exchanges as fast as NVIDIA's do, and one may take longer for everything.
+  in.launches_within = {longest / std::max(kernels, computing),
+                        std::max(1.0, c.launches_slower * launches / longest)};
+  return longest / computing;
+}
+
 }  // namespace
 
 ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
@@ -164,11 +183,8 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const double undivided = plan.sequence == Sequence::divided ? 0 : whole.undivided;
   const double part =
       share_of(in.units) * (undivided + (1 - undivided) / plan.tensor) / plan.context;
-  // Each GPU of those that share matrices or sequences launches all kernels.
-  const Seconds divided = (whole.forward + whole.backward) * part,
-                launches = whole.launches * share_of(in.units);
-  const double longer = divided.value > 0 ? std::max(1.0, launches / divided) : 1;
-  in.launch_bound = launches.value > 0 && launches >= divided;
+  const Seconds divided = (whole.forward + whole.backward) * part;
+  const double longer = add_launches(in, whole.launches, divided, workload);
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
@@ -273,7 +289,10 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   p.step = play_sharded_step(
       sharded.step,
       sharded.collectives->costs(batch, sharded.compute_shares, StepCollectives::Bound::usual));
-  p.interval = interval_of(sharded, batch, compute);
+  const Spread launches = sharded.step.launches_within;
+  p.interval =
+      interval_of(sharded, batch,
+                  {compute.faster * launches.faster, std::max(compute.slower, launches.slower)});
   note_estimated_compute(p);
   p.launch_bound = sharded.step.launch_bound;
   const CollectiveUse* most = nullptr;

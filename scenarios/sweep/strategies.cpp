@@ -23,8 +23,9 @@ UnitRule unit_rule(const std::string& units) {
 
 /// DDP and ZeRO-1 keep gradients whole, and sum them once a step (torch DDP's no_sync, DeepSpeed's
 /// stage 1), DDP after every backward where it is told to; ZeRO-2 has no room for whole ones, and
-/// FSDP sums after every backward unless it is told not to.
-Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sync) {
+/// FSDP sums after every backward unless it is told not to, or is part of a pipeline
+/// (torch/distributed/pipelining/stage.py).
+Synchronised synchronised_of(Sharding sharding, int stages, const std::optional<bool>& no_sync) {
   const bool once = sharding == Sharding::none || sharding == Sharding::zero1;
   if (sharding == Sharding::none && no_sync == false) return Synchronised::every_micro_batch;
   if (once && no_sync == false)
@@ -33,7 +34,8 @@ Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sy
                     "zero2 sums them after every one");
   if (sharding == Sharding::zero2 && no_sync == true)
     throw key_error("no_sync", "zero2 keeps no whole gradients that could wait", "zero1 does");
-  return once || no_sync == true ? Synchronised::last_micro_batch : Synchronised::every_micro_batch;
+  const bool waits = once || no_sync.value_or(sharding == Sharding::zero3 && stages > 1);
+  return waits ? Synchronised::last_micro_batch : Synchronised::every_micro_batch;
 }
 
 }  // namespace
@@ -96,8 +98,10 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
   if (plan.sharding != Sharding::none) {  // else nothing is gathered, and gradients go by block
     plan.units = unit_rule(workload.units);
     plan.prefetch = workload.prefetch;
-    plan.reshard =
-        workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+    // In a pipeline parameters would travel for every micro-batch (torchtitan, parallelize.py).
+    plan.reshard = workload.reshard_after_forward.value_or(plan.stages == 1)
+                       ? Reshard::after_forward
+                       : Reshard::after_backward;
   }
   if (plan.stages > 1 && plan.units.by != UnitRule::By::block)
     throw key_error("units", "a pipeline's stages are cut between blocks, and so are their units",
@@ -107,7 +111,7 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
   plan.context_communication = workload.context_communication;
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == Precision::fp8)
     plan.gathered = Gathered::fp8;
-  plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
+  plan.synchronised = synchronised_of(plan.sharding, plan.stages, workload.no_sync);
   return plan;
 }
 

@@ -158,7 +158,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              Limits::between(0, 1000));
   f.optional("reshard_after_forward", w.reshard_after_forward,
              "Whether zero3 gives a unit's parameters back after forward and gathers them again "
-             "for backward. Default: yes.");
+             "for backward. Default: yes, and no with pipeline, as torchtitan has it.");
   f.optional(
       "communicators", w.communicators,
       "Whether a sharding group's all-gathers and reduce-scatters use one communicator, which "
@@ -168,10 +168,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("fp8_all_gather", w.fp8_all_gather,
              "Whether zero3 gathers blocks in FP8, a byte a parameter, where precision is fp8 "
              "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
-  f.optional("no_sync", w.no_sync,
-             "Whether only the last micro-batch's backward communicates gradients, which keeps "
-             "them whole. Default: yes for none and zero1, no for zero2 and zero3. Without it DDP "
-             "all-reduces after every micro-batch.");
+  f.optional(
+      "no_sync", w.no_sync,
+      "Whether only the last micro-batch's backward communicates gradients, which keeps "
+      "them whole. Default: yes for none and zero1, and for zero3 with pipeline, as PyTorch's "
+      "stages do; else no. Without it DDP all-reduces after every micro-batch.");
   OneOf offload = one_of<Offload>("place outside of the GPU");
   for (const char* word : {"cpu", "nvme", "optimizer", "parameters", "activations", "yes", "true"})
     offload.others.emplace_back(

@@ -8,6 +8,13 @@
 #include "scenarios/validation/table_diagnosis.hpp"
 
 namespace foreduce {
+
+bool only_gpu_tells_machine(const NcclFacts& facts, const CheckQuestion& question) {
+  // The plugin's name alone is no sign of EC2.
+  const bool network_tells = facts.network != NcclNetwork::unknown &&
+                             (facts.network != NcclNetwork::efa || facts.efa_named);
+  return question.instance.empty() && !network_tells && !facts.nics && facts.platform.empty();
+}
 namespace {
 
 /// What a table is judged as; nothing if that was not asked for, is not known, or if it is of one

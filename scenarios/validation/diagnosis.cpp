@@ -105,7 +105,8 @@ void Diagnosis::take_rows() {
     checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
   if (table_.gpus_of_process > 1)
     checked_.remarks.push_back(
-        remark::OneProcess{table_.gpus_of_process, Seconds{CheckLimits::one_process}});
+        remark::OneProcess{table_.gpus_of_process, longer_by_one_process(table_, collective_)});
+  if (facts.blocking) checked_.remarks.push_back(remark::Blocking{});
   if (!facts.other_plugin.empty())
     checked_.remarks.push_back(remark::OtherPlugin{facts.other_plugin});
   if (!facts.warnings.empty()) checked_.remarks.push_back(remark::Warned{facts.warnings});
@@ -212,7 +213,7 @@ void Diagnosis::use_earlier_run() {
 
 void Diagnosis::judge_rows() {
   if (table_.gpus_of_process > 1)
-    for (Expectation& e : healthy_) e.high += CheckLimits::one_process;
+    for (Expectation& e : healthy_) e.high += longer_by_one_process(table_, collective_).value;
   set_verdicts(checked_, healthy_);
   std::set<std::size_t> passed_over;
   if (starts_cold(checked_)) {
@@ -233,9 +234,10 @@ void Diagnosis::judge_rows() {
     checked_.normal = checked_.normal && !lone_->far;
   }
   const bool by_machine = question_.against != HealthyFrom::log;
-  checked_.other_machine = by_machine && is_guessed() && mostly_fast(checked_);
+  checked_.other_machine = by_machine && is_guessed() && fast_in_most(checked_);
   checked_.unsure = checked_.other_machine || (checked_.normal && has_doubtful_plateau(checked_));
-  if (by_machine && !checked_.normal && !table_.facts.other_plugin.empty()) checked_.unsure = true;
+  const bool ran_otherwise = !table_.facts.other_plugin.empty() || table_.facts.blocking;
+  if (by_machine && !checked_.normal && ran_otherwise) checked_.unsure = true;
   // No profile was fitted to other collectives than all-reduces below where bandwidth alone counts.
   if (!checked_.normal && collective_ != Collective::all_reduce &&
       only_slow_below_plateau(checked_))
@@ -490,11 +492,6 @@ CheckedTable diagnose(const NcclLog& log, const NcclTable& table, Collective col
                       LogCluster cluster, const CheckQuestion& question,
                       const BatchOptions& options) {
   return Diagnosis(log, table, collective, std::move(cluster), question, options).judge();
-}
-
-bool only_gpu_tells_machine(const NcclFacts& facts, const CheckQuestion& question) {
-  return question.instance.empty() && facts.network == NcclNetwork::unknown && !facts.nics &&
-         facts.platform.empty();
 }
 
 }  // namespace foreduce

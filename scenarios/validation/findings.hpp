@@ -192,6 +192,8 @@ struct OneProcess {
   int gpus = 0;
   Seconds longer;  ///< that its times may be
 };
+/// Each call waited for the one before, and for all ranks (-z 1).
+struct Blocking {};
 /// Elements of a type that the switch does not sum.
 struct NotByNvls {
   std::string type;
@@ -403,17 +405,17 @@ struct LearntFault {
 }  // namespace remark
 using Remark = std::variant<
     remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
-    remark::OneProcess, remark::NotByNvls, remark::WideInterval, remark::PredictionAlone,
-    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
-    remark::Harmless, remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
-    remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
-    remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate, remark::AsFewerCards,
-    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
-    remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes, remark::PassedOver,
-    remark::WrongElements, remark::FailedChecks, remark::LargeError, remark::LargestLeftOut,
-    remark::RowsUnread, remark::EndedEarly, remark::FailedLate, remark::TakenFor, remark::OtherGpus,
-    remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
-    remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote, remark::LeftOut,
-    remark::LearntFault, remark::OtherPlugin, remark::Warned>;
+    remark::OneProcess, remark::Blocking, remark::NotByNvls, remark::WideInterval,
+    remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
+    remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced, remark::Unexplained,
+    remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum,
+    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
+    remark::AsFewerCards, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
+    remark::SlowInPlace, remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes,
+    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
+    remark::LargestLeftOut, remark::RowsUnread, remark::EndedEarly, remark::FailedLate,
+    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+    remark::SideBySide, remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote,
+    remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned>;
 
 }  // namespace foreduce

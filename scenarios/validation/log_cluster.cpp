@@ -41,7 +41,13 @@ bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
 
 /// The same, and no card for a slot taken for a module, which has NVLink.
 bool same_kind(const std::vector<std::string>& named, const std::string& model) {
-  return same_gpu(named, model) && !(is_pcie_card(named) && model.find("SXM") != std::string::npos);
+  // Modules of another generation are in other machines: V100-SXM3 in DGX-2.
+  const auto ours = words_of_gpu(model);
+  const auto is_module = [](const std::string& w) { return w.starts_with("SXM"); };
+  const auto module = std::find_if(named.begin(), named.end(), is_module),
+             our_module = std::find_if(ours.begin(), ours.end(), is_module);
+  if (module != named.end() && our_module != ours.end() && *module != *our_module) return false;
+  return same_gpu(named, model) && !(is_pcie_card(named) && our_module != ours.end());
 }
 
 std::string memory_of(const std::vector<std::string>& words) {
@@ -140,26 +146,36 @@ std::string alike_words(const std::string& type, const std::vector<std::string>&
 
 /// Where the GPUs of a machine are on the PCI bus, of which every host of its kind has the same.
 struct Buses {
-  bool p5 = false;  ///< p5.48xlarge; otherwise Google's A3, which foreduce does not know
+  std::string_view machine;  ///< "p5."; "a3": Google's, which foreduce does not know
   std::string_view buses;
 };
-/// aws/aws-ofi-nccl topology/p5.48xl-topo.xml; lspci and nvidia-smi of p5 instances; nccl-tests on
-/// Google's a3-megagpu-8g and a3-highgpu-8g (lessizzmore/create-a3mega-ztan-fork).
-constexpr Buses kBuses[] = {{true, "4f 60 70 80 90 a0 b0 c0"},
-                            {true, "53 64 75 86 97 a8 b9 ca"},
-                            {false, "04 05 0b 0c 84 85 8b 8c"}};
+/// aws/aws-ofi-nccl topology/p5.48xl-topo.xml and p4d-24xl-topo.xml; lspci and nvidia-smi of p5
+/// instances; nccl-tests on Google's a3-megagpu-8g and a3-highgpu-8g
+/// (lessizzmore/create-a3mega-ztan-fork).
+constexpr Buses kBuses[] = {{"p5.", "4f 60 70 80 90 a0 b0 c0"},
+                            {"p5.", "53 64 75 86 97 a8 b9 ca"},
+                            {"p4d.", "10 20 90 a0"},
+                            {"p4de.", "10 20 90 a0"},
+                            {"a3", "04 05 0b 0c 84 85 8b 8c"}};
 
-/// Whether a log of H100 that names no network may be of p5, by its GPUs' addresses. Throws
-/// InputError where they are those of Google's A3.
-bool may_be_p5(const NcclLog& log, const NcclTable& t) {
-  if (t.gpu_buses.empty() || t.facts.network == NcclNetwork::efa) return true;
-  const auto known = std::find_if(std::begin(kBuses), std::end(kBuses), [&](const Buses& b) {
+/// Whether a log may be of that instance type, by its GPUs' addresses. A plugin's name alone is no
+/// sign of EC2, for other clouds and HPE's Slingshot have it too. Throws InputError where they are
+/// those of Google's A3.
+bool may_be(const std::string& type, const NcclLog& log, const NcclTable& t) {
+  const auto has_buses = [&](const Buses& b) {
     return std::all_of(t.gpu_buses.begin(), t.gpu_buses.end(), [&](const std::string& bus) {
       return b.buses.find(bus) != std::string_view::npos;
     });
+  };
+  const auto is_of_type = [&](const Buses& b) { return type.starts_with(b.machine); };
+  if (t.gpu_buses.empty() || t.facts.efa_named ||
+      std::none_of(std::begin(kBuses), std::end(kBuses), is_of_type))
+    return true;
+  const auto known = std::find_if(std::begin(kBuses), std::end(kBuses), [&](const Buses& b) {
+    return (is_of_type(b) || b.machine == "a3") && has_buses(b);
   });
   if (known == std::end(kBuses)) return false;
-  if (known->p5) return true;
+  if (known->machine != "a3") return true;
   if (constexpr std::size_t kAll = 8; t.gpu_buses.size() == kAll)
     throw table_error(log, t,
                       "its GPUs have the PCI addresses of Google's A3, and no machine that ships "
@@ -167,6 +183,15 @@ bool may_be_p5(const NcclLog& log, const NcclTable& t) {
                       "describe the machine in a file (docs/machine.md) and give --instance "
                       "./file.yaml; on hgx-h100-ib each GPU has a card of 400 Gb/s");
   return false;
+}
+
+constexpr const char* kOtherOrder =
+    "the log lists its ranks behind its rows: its lines seem to be in another order than they were "
+    "printed";
+
+/// Whether a host of the machine has so many GPUs; of NVLink domains several hosts are one machine.
+bool is_host_of(const Machine& m, int gpus) {
+  return m.gpus() == gpus || (m.nvlink && m.gpus() == gpus * m.nvlink->hosts);
 }
 
 /// The instance type that the log names, or that has its GPUs, so many of them a node. Throws
@@ -184,8 +209,9 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
   }
   if (t.gpu.empty())
     throw table_error(log, t,
-                      t.mixed.empty() ? "the log does not name the GPU"
-                                      : fmt::format("the ranks have different GPUs: {}", t.mixed),
+                      t.ranks_behind    ? kOtherOrder
+                      : t.mixed.empty() ? "the log does not name the GPU"
+                                        : fmt::format("the ranks have different GPUs: {}", t.mixed),
                       "give --instance, e.g. --instance p4d.24xlarge");
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
@@ -200,19 +226,22 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
     std::vector<std::string> possible = fitting;
     for (const std::string& name : machines_elsewhere())  // instance types with fewer GPUs or cards
       if (const Machine m = machine_named(name);
-          m.gpu && m.gpus() == per_node && is_gpu_named(t.gpu, m.gpu->model) &&
+          m.gpu && is_host_of(m, per_node) && is_gpu_named(t.gpu, m.gpu->model) &&
           (t.facts.network != NcclNetwork::efa || m.nic.efa > 0))
         possible.push_back(name);
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
         "give --instance" + told_by(t.facts));
   }
-  if (fitting[0] == "p5.48xlarge" && !may_be_p5(log, t)) {
-    if (const auto one = elsewhere_with(t, t.hosts > 0 ? per_node : 0)) return one->name;
+  if (!may_be(fitting[0], log, t)) {
+    // H100 elsewhere are mostly alike; of A100 too few machines ship to guess one of them.
+    const bool alike = fitting[0] == "p5.48xlarge" || t.facts.network == NcclNetwork::infiniband;
+    const auto one = alike ? elsewhere_with(t, t.hosts > 0 ? per_node : 0) : std::nullopt;
+    if (one) return one->name;
     throw table_error(log, t,
-                      fmt::format("{} at PCI addresses that are none of p5.48xlarge's as far as "
-                                  "these are known: {}",
-                                  t.gpu, fmt::join(t.gpu_buses, " ")),
+                      fmt::format("{} at PCI addresses that are none of {}'s as far as these are "
+                                  "known: {}",
+                                  t.gpu, fitting[0], fmt::join(t.gpu_buses, " ")),
                       other_machines(t.gpu) + told_by(t.facts));
   }
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
@@ -330,7 +359,8 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
                            t.ranks_by_row),
                "a table is of one cluster: put the rows of each number into a log of their own");
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
-    throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
+    throw fail(t.ranks_behind ? kOtherOrder : "the log does not say how many ranks there were",
+               "give --instance and --nodes");
   // Hosts of one NVLink domain are one node.
   const std::optional<Machine> given =
       instance.empty() ? std::nullopt : std::optional(machine_named(instance));

@@ -87,6 +87,7 @@ class LogReader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   RankList ranks_;
+  bool ranks_behind_ = false;  // a list of ranks is followed by no row
   FailedRun begun_;  // that has printed no row yet; line 0: none
   BegunRow begun_row_;
   std::string nccl_host_;  // before NCCL's last words

@@ -89,6 +89,10 @@ std::string readable(const std::string& file, std::string bytes, std::size_t mos
   for (const string_view no_break : {"\xc2\xa0", "&nbsp;", "&#160;"})
     for (std::size_t at = 0; (at = bytes.find(no_break, at)) != std::string::npos;)
       bytes.replace(at, no_break.size(), no_break.size(), ' ');
+  // As Markdown's editors write what is no markup.
+  for (const auto& [escaped, plain] : {std::pair("\\_", "_"), std::pair("\\#", "#")})
+    for (std::size_t at = 0; (at = bytes.find(escaped, at)) != std::string::npos;)
+      bytes.replace(at, 2, plain);
   for (std::size_t i = 0; i < bytes.size(); ++i)  // "\r\n" is the reader's business
     if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] != '\n' && bytes[i + 1] != '\r')
       bytes[i] = '\n';
@@ -202,9 +206,6 @@ std::optional<std::string> unfolded(string_view text) {
   return whole;
 }
 
-namespace {
-
-/// The line from there on, short enough to be quoted.
 std::string quoted_part(string_view line, std::size_t from) {
   constexpr std::size_t kMost = 120;
   std::string text(line.substr(from, kMost));
@@ -212,8 +213,6 @@ std::string quoted_part(string_view line, std::size_t from) {
   while (text.ends_with(' ')) text.pop_back();
   return text;
 }
-
-}  // namespace
 
 std::string warning_in(string_view line) {
   const std::size_t at = line.find("NCCL WARN");

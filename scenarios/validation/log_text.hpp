@@ -26,6 +26,8 @@ std::optional<std::string> lines_of_events(const nlohmann::json& all);
 /// long row goes on in the next line, by which such a text is known.
 std::optional<std::string> unfolded(std::string_view text);
 
+/// The line from there on, short enough to be quoted.
+std::string quoted_part(std::string_view line, std::size_t from);
 /// NCCL's warning in a line, shortened; empty if it has none.
 std::string warning_in(std::string_view line);
 /// Where a line says that a run failed or was killed, that part of it, to be quoted.

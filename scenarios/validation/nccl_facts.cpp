@@ -207,8 +207,8 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.nccl_version = v;
   for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
     if (const auto v = version_of(word_after(line, mark)); !v.empty()) facts.plugin_version = v;
-  if (has("elected Provider is efa") || has("elected provider is efa") ||
-      has("Using network AWS Libfabric") || has("Using network Libfabric") ||
+  if (has("elected Provider is efa") || has("elected provider is efa")) facts.efa_named = true;
+  if (facts.efa_named || has("Using network AWS Libfabric") || has("Using network Libfabric") ||
       has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
     facts.network = NcclNetwork::efa;
   // The plugin over libfabric's own TCP: it finds the cards of that, and none of EFA's.

@@ -45,6 +45,8 @@ struct NcclFacts {
   /// several nodes the slowest.
   std::map<int, BytesPerSecond> card_rates;
   /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
+  bool blocking = false;   ///< -z 1: each call waits for the one before, and for all ranks
+  bool efa_named = false;  ///< the plugin says that its provider is EFA
   std::string other_plugin;
   bool rccl = false;                  ///< AMD's library printed it
   std::vector<std::string> warnings;  ///< NCCL's, the first few that differ

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/validation/log_text.hpp"
 #include "scenarios/validation/nccl_words.hpp"
+#include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce::nccl_json {
 
@@ -41,8 +43,14 @@ std::vector<Device> devices_of(const nlohmann::json& config) {
 void take_end(const nlohmann::json& all, NcclTable& last) {
   if (const auto found = all.find("out_of_bounds"); found != all.end() && found->is_object())
     last.out_of_bounds = number_of(*found, "count").value_or(0);
+  // NCCL's last error, which is an empty text where there was none (nccl-tests, util.cu).
+  std::string error;
   if (const auto found = all.find("errors"); found != all.end() && found->is_array())
-    if (!found->empty() && last.failure.empty()) last.failure = "its JSON lists errors";
+    for (const nlohmann::json& e : *found)
+      if (error.empty()) error = e.is_string() ? quoted_part(e.get<std::string>(), 0) : e.dump();
+  if (error.empty() || !last.failure.empty()) return;
+  last.ended = !ended_early(last);
+  last.failure = error;
 }
 
 }  // namespace foreduce::nccl_json

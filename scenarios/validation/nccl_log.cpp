@@ -78,8 +78,10 @@ void LogReader::take_printed(string_view line) {
     return unread_row("a row whose size, count or type cannot be read; left out");
   if (const auto failure = failure_in(line)) fail_run(*failure);
   if (std::string warning = warning_in(line); !warning.empty()) warning_ = std::move(warning);
-  for (const string_view amds : {"rccl-tests", "RCCL version"})
+  for (const string_view amds : {"rccl-tests: Version", "rccl-tests version", "RCCL version"})
     if (line.find(amds) != string_view::npos) facts_.rccl = true;
+  // Settings of Slingshot's provider, which hardly anybody makes elsewhere.
+  if (line.find("FI_CXI_") != string_view::npos) facts_.other_plugin = "libfabric:cxi";
   if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
     take_info(facts_, line);
   else settings_.take(line);
@@ -172,7 +174,7 @@ bool LogReader::comment(const Words& words) {
     return true;
   }
   if (words.size() > 3 && words[0] == "Collective" && words[2] == "starting:") {
-    collective_ = collective_of(words[3]);
+    collective_ = collective_of(without_tail(words[3]));
     ranks_.test_begins();
     return true;
   }
@@ -183,6 +185,10 @@ bool LogReader::comment(const Words& words) {
     begin_ranks();
     begin_run();
     asked_ = asked_in(words);
+    return true;
+  }
+  if (words.size() > 1 && words[0] == "Blocking" && words[1].starts_with("Enabled")) {
+    facts_.blocking = true;
     return true;
   }
   if (words.size() > 3 && words[0] == "Reducing" && words[1] == "maxBytes") {
@@ -221,6 +227,7 @@ void LogReader::end_without_row() {
 }
 
 void LogReader::begin_ranks() {
+  ranks_behind_ = ranks_behind_ || ranks_.is_behind_rows();
   ranks_.clear();
   if (log_.tables.size() == told_) return;
   give_facts();
@@ -277,6 +284,7 @@ NcclLog LogReader::finish() {
   give_facts();
   if (begun_.line > 0) end_without_row();
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
+  for (NcclTable& t : log_.tables) t.ranks_behind = ranks_behind_ || ranks_.is_behind_rows();
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
     throw fail(line_,

@@ -48,6 +48,7 @@ struct NcclTable {
   std::vector<NcclRow> rows;
   int ranks = 0;                    ///< 0: unknown
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
+  int least_listed = 0;             ///< ranks, by the last of a list with holes
   int hosts = 0;                    ///< 0: unknown
   int least_on_host = 0;  ///< GPUs of a host, at least: by the largest number that one has
   /// Processes that each list the same ranks: runs side by side that know nothing of each other, as
@@ -64,6 +65,7 @@ struct NcclTable {
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
   int gpus_of_process = 1;              ///< -g times -t: of several GPUs one process drives all
   std::vector<std::string> gpu_buses;   ///< "53", "64", …: of a host's GPUs; empty: not known
+  bool ranks_behind = false;            ///< ranks are listed behind the log's last row
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
   double most_left_out = 0;             ///< the largest size whose row is whole but not sound

@@ -26,7 +26,8 @@ struct Range {
 /// How many ranks an all-reduce had, where nothing lists them: busbw is 2(n-1)/n of algbw.
 void count_ranks(NcclTable& t, const Range& seen, std::vector<std::string>& notes) {
   std::vector<int> fitting;
-  for (int n = 2; n <= 65536 && bus_factor(Collective::all_reduce, n) <= seen.high; ++n)
+  for (int n = std::max(2, t.least_listed);
+       n <= 65536 && bus_factor(Collective::all_reduce, n) <= seen.high; ++n)
     if (bus_factor(Collective::all_reduce, n) >= seen.low) fitting.push_back(n);
   if (fitting.empty()) return;
   // Several fit where the ratio nears 2: a power of two, else a multiple of eight, is what people

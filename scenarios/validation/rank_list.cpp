@@ -14,12 +14,15 @@ bool RankList::take(const nccl_words::Words& words) {
   const auto rank = words.size() > 1 ? nccl_words::small(words[1]) : std::nullopt;
   const auto on = std::find(words.begin(), words.end(), "on"),
              device = std::find(words.begin(), words.end(), "device");
-  // 1: the host's name was taken out; 0: "on" as well.
+  // 1: the host's name was taken out; 0: "on" as well; more: who posted it gave a name of several
+  // words.
   const auto between = on == words.end() ? 0 : device - on;
-  if (!rank || device == words.end() || between < 0 || between > 2 || words.end() - device < 3)
+  constexpr std::ptrdiff_t kMostWords = 4;
+  if (!rank || device == words.end() || between < 0 || between > 1 + kMostWords ||
+      words.end() - device < 3)
     return false;
   Rank r;
-  if (between == 2) r.host = on[1];
+  for (std::ptrdiff_t i = 1; i < between; ++i) r.host += (i > 1 ? " " : "") + std::string(on[i]);
   r.device = device[1];
   for (auto word = device + 2; word != words.end(); ++word)
     if (word == device + 2 && word->starts_with('[')) r.device += *word;  // the bus address
@@ -106,6 +109,7 @@ void RankList::tell(NcclTable& t) const {
   }
   if (gpus.size() == 1) t.gpu = *gpus.begin();
   else if (gpus.size() > 1) t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
+  if (!ranks_.empty()) t.least_listed = ranks_.rbegin()->first + 1;
   // A list with holes (lines lost) says nothing about how many there are.
   if (ranks_.empty() || ranks_.begin()->first != 0 ||
       ranks_.rbegin()->first + 1 != static_cast<int>(ranks_.size()))

@@ -20,6 +20,8 @@ class RankList {
   /// A row has been printed: another line of a rank begins the next run's list.
   void row_printed() { rows_printed_ = true; }
   void clear() { ranks_.clear(); }
+  /// Whether ranks are listed behind the last row.
+  bool is_behind_rows() const { return !ranks_.empty() && !rows_printed_; }
   /// A line names the test that begins, before its list or behind it: a list that rows have
   /// followed is of the test before.
   void test_begins() {

@@ -302,12 +302,22 @@ remark::ColdStart cold_start(const CheckedTable& table) {
   return {Bytes{first.row.bytes}, times_expected(first)};
 }
 
+Seconds longer_by_one_process(const NcclTable& table, Collective collective) {
+  const double pairs = collective == Collective::all_to_all ? 0.5 * table.gpus_of_process : 1;
+  return Seconds{CheckLimits::one_process * std::max(1.0, pairs)};
+}
+
+static std::ptrdiff_t count_of(const CheckedTable& table, Verdict verdict) {
+  return std::count_if(table.rows.begin(), table.rows.end(),
+                       [&](const CheckedRow& r) { return r.verdict == verdict; });
+}
+
+bool fast_in_most(const CheckedTable& table) {
+  return 2 * count_of(table, Verdict::fast) > std::ssize(table.rows);
+}
+
 bool mostly_fast(const CheckedTable& table) {
-  const auto count = [&](Verdict verdict) {
-    return std::count_if(table.rows.begin(), table.rows.end(),
-                         [&](const CheckedRow& r) { return r.verdict == verdict; });
-  };
-  return count(Verdict::slow) == 0 && 2 * count(Verdict::fast) > std::ssize(table.rows);
+  return count_of(table, Verdict::slow) == 0 && fast_in_most(table);
 }
 
 namespace {

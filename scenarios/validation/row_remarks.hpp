@@ -73,7 +73,12 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table,
 std::optional<remark::SuddenFall> sudden_fall(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
 remark::ColdStart cold_start(const CheckedTable& table);
-/// Whether most sizes are faster than they are expected to be, and none is slow.
+/// By how much one process that drives several GPUs may take longer for each call: of an
+/// all-to-all it starts every pair's messages.
+Seconds longer_by_one_process(const NcclTable& table, Collective collective);
+/// Whether most sizes are faster than they are expected to be.
+bool fast_in_most(const CheckedTable& table);
+/// The same, and none is slow.
 bool mostly_fast(const CheckedTable& table);
 /// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do
 /// not scatter more than healthy ones, nothing where they are too few to tell.

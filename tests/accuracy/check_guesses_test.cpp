@@ -91,6 +91,38 @@ TEST(CheckGuesses, H100AtOtherAddressesThanP5HasAreNoP5) {
   EXPECT_EQ(checked(log, "").instance, "p5.48xlarge");
 }
 
+// Four A100 a host at addresses of no p4d (Polaris) were judged as half a p4d, or as csc-mahti.
+TEST(CheckGuesses, A100AtOtherAddressesThanP4dHasAreAskedAbout) {
+  NcclLog log = unnamed(load_nccl_log(kLogs / "awsome_p5_2n.txt"), "NVIDIA A100-SXM4-40GB");
+  NcclTable& t = log.tables[0];
+  t.ranks = 8;
+  t.gpu_buses = {"07", "46", "85", "c7"};
+  const char* const asked =
+      "NVIDIA A100-SXM4-40GB at PCI addresses that are none of p4d.24xlarge's";
+  EXPECT_SAYS(error_of([&] { checked(log, ""); }), asked);
+  t.facts.network = NcclNetwork::efa;  // by the plugin's name, which Slingshot has too
+  EXPECT_SAYS(error_of([&] { checked(log, ""); }), asked);
+  t.facts.efa_named = true;
+  EXPECT_EQ(checked(log, "").instance, "p4d.24xlarge");
+  t.facts = {};
+  t.gpu_buses = {"10", "10", "20", "20"};
+  EXPECT_EQ(checked(log, "").instance, "p4d.24xlarge");
+}
+
+// nccl-tests -z 1 puts a barrier behind each call.
+TEST(CheckGuesses, BlockingCallsCannotBeJudged) {
+  NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
+  for (NcclRow& r : log.tables[0].rows) {
+    r.out_of_place->time = r.out_of_place->time + Seconds{60e-6};
+    r.in_place->time = r.in_place->time + Seconds{60e-6};
+  }
+  EXPECT_FALSE(checked(log, "p5.48xlarge", 2).unsure);
+  log.tables[0].facts.blocking = true;
+  const CheckedTable blocking = checked(log, "p5.48xlarge", 2);
+  EXPECT_TRUE(blocking.unsure);
+  EXPECT_SAYS(remarks_of(blocking), "Blocking Enabled (-z 1)");
+}
+
 TEST(CheckGuesses, AllToAllsInPlaceSayNothing) {
   NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
   NcclTable& t = log.tables[0];

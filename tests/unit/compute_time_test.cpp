@@ -422,6 +422,7 @@ TEST(ComputeTime, InFp32TakesMoreOfTheMemorysBandwidth) {
 }
 
 // FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
+// Adapters launch four times as many, but for NVIDIA's programs.
 TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   Workload bert = Workloads().load("bert-large");
   const Gpu h100 = *ec2("p5.48xlarge")->gpu;
@@ -430,8 +431,10 @@ TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   };
   EXPECT_NEAR(seconds(Precision::bf16, 1), 51.74e-3, 1e-6);
   EXPECT_NEAR(seconds(Precision::fp8, 1), 51.74e-3, 1e-6);
-  bert.trainable = 0.01;
+  bert.trainable = 0.5;
   EXPECT_NEAR(seconds(Precision::bf16, 1), 51.74e-3, 1e-6);
+  bert.trainable = 0.01;
+  EXPECT_NEAR(seconds(Precision::bf16, 1), 4 * 51.74e-3, 1e-6);
   Workload llama = Workloads().load("llama2-7b");
   const auto of_scores = [&](Precision precision) {
     llama.attention_scores = 0;

@@ -71,13 +71,15 @@ TEST(LogCluster, HostsOfAnNvlinkDomainAreOneNode) {
   EXPECT_SAYS(error_of([] { cluster_seen(in_trays(18), "u-p6e-gb200x72", 5); }),
               "--nodes 5, but the log lists 18 hosts");
   EXPECT_SAYS(error_of([] { cluster_seen(in_trays(18), ""); }),
-              "that may be u-p6e-gb200x36, u-p6e-gb200x72");
+              "that may be u-p6e-gb200x36, u-p6e-gb200x72, gb200-nvl72-ib");
 }
 
 TEST(LogCluster, NamesOfGpusTellTheirFamily) {
   EXPECT_TRUE(is_gpu_named("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000-96GB"));
   EXPECT_FALSE(is_gpu_named("NVIDIA RTX 6000 Ada Generation", "RTXPRO6000-96GB"));
   EXPECT_FALSE(is_gpu_named("NVIDIA GeForce RTX 4090", "RTXPRO6000-96GB"));
+  EXPECT_TRUE(is_gpu_named("Tesla V100-SXM2-32GB", "V100-SXM2-32GB"));
+  EXPECT_FALSE(is_gpu_named("Tesla V100-SXM3-32GB", "V100-SXM2-32GB"));  // DGX-2
 }
 
 // Without MPI=1 mpirun starts programs that know nothing of each other (nccl-tests#182).

@@ -237,6 +237,32 @@ TEST(NcclLogFacts, AnotherProviderIsNoEfa) {
   EXPECT_TRUE(facts("RCCL version 2.20.5+hip6.2").rccl);
 }
 
+// NVIDIA/nccl-tests#347; a page that names another program; Markdown's escapes; a sorted file.
+TEST(NcclLogRows, AreOfTheRanksThatPeoplesTextsName) {
+  const std::string row =
+      "8388608 2097152 float sum -1 83.33 100.66 100.66 0 80.98 103.59 103.59 0\n";
+  const std::string gathered =
+      "8388608 1048576 float none -1 83.33 100.66 50.33 0 80.98 103.59 51.79 0\n";
+  const auto table = [&](const std::string& before, std::string ranks, const std::string& host) {
+    for (std::size_t at = 0; (at = ranks.find("mew0", at)) != std::string::npos;)
+      ranks.replace(at, 4, host);
+    const bool gathers = before.find("gather") != std::string::npos;
+    return parse_nccl_log("x", before + ranks + (gathers ? gathered : row)).tables.at(0);
+  };
+  EXPECT_EQ(table("", kTwoRanks, "NODE A").ranks, 2);
+  EXPECT_EQ(table("", kTwoRanks, "NODE A").gpu, "NVIDIA H100 80GB HBM3");
+  EXPECT_FALSE(table("build rccl-tests beside it\n", kTwoRanks, "a").facts.rccl);
+  EXPECT_TRUE(table("# rccl-tests: Version develop:1a2b3c\n", kTwoRanks, "a").facts.rccl);
+  EXPECT_EQ(table("# Collective test starting: all_gather_perf<br>\n", kTwoRanks, "a").collective,
+            "all_gather");
+  const std::string test = "# Collective test starting: all\\_gather\\_perf\n";
+  EXPECT_EQ(table(readable("x", "\\" + test, 1000), kTwoRanks, "a").collective, "all_gather");
+  EXPECT_EQ(table("+ export FI_CXI_RX_MATCH_MODE=software\n", kTwoRanks, "a").facts.other_plugin,
+            "libfabric:cxi");
+  EXPECT_TRUE(parse_nccl_log("x", row + kTwoRanks).tables.at(0).ranks_behind);
+  EXPECT_FALSE(table("", kTwoRanks, "a").ranks_behind);
+}
+
 TEST(FailedRuns, HaveTheRemedyOfWhatNcclSaid) {
   EXPECT_SAYS(remedy_of_failure("unhandled system error",
                                 "NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
