@@ -148,6 +148,9 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                           limits.least_allowed ? "zero or more" : "more than zero", at_most)
             : fmt::format("'{}' is too small: at least {}{}", text, written(limits.least),
                           at_most));
+  else if (value > 0 && value < kind.least)
+    file_.problem(node.mark, path, fmt::format("'{}' is too small", text),
+                  fmt::format("at least {}: check the unit", written(kind.least)));
   else if (value > std::min(limits.most, kind.most))
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
                   is_share && value <= 100 && !text.ends_with('%')

@@ -179,10 +179,12 @@ class FieldReader {
     const char* name = "number";
     const Unit* units = nullptr;
     double most = 1e18;  ///< none is larger
+    double least = 0;    ///< none but zero is smaller
   };
   template <class Quantity>
   static NumberKind kind_of() {
-    return {UnitsOf<Quantity>::kind, UnitsOf<Quantity>::table, kMostOf<Quantity>};
+    return {UnitsOf<Quantity>::kind, UnitsOf<Quantity>::table, kMostOf<Quantity>,
+            kLeastOf<Quantity>};
   }
   /// Reports a value, written as `text`, that the field does not accept.
   void in_limits(const YamlNode& node, const std::string& path, double value,

@@ -126,6 +126,16 @@ inline constexpr double kMostOf<DollarsPerHour> = 1e6;
 template <>
 inline constexpr double kMostOf<Dollars> = 1e12;
 
+/// Values above zero that no sane input is below, likewise.
+template <class Q>
+constexpr double kLeastOf = 0;
+template <>
+inline constexpr double kLeastOf<BytesPerSecond> = 1;
+template <>
+inline constexpr double kLeastOf<FlopPerSecond> = 1e6;
+template <>
+inline constexpr double kLeastOf<DollarsPerHour> = 1e-6;
+
 /// Whether such numbers may have commas between thousands: "$2,500". Of others a comma may be meant
 /// as a decimal point.
 bool groups_thousands(const Unit* table);

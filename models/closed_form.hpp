@@ -33,7 +33,10 @@ inline ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, 
   for (int r = 0; r < layout.size(); ++r)
     sent =
         std::max(sent, static_cast<double>(algorithm.sends(layout, r, count, plan) * element_size));
-  const int steps = algorithm.steps(layout.workers);
+  // One that runs another between the nodes takes the other's, if it may run it.
+  const Algorithm* inner =
+      algorithm.takes_inner ? find_algorithm(plan.inner, algorithm.collective) : nullptr;
+  const int steps = (inner ? *inner : algorithm).steps(layout.workers);
   const Seconds wire = Bytes{sent} / network.bandwidth;
   const Seconds latency = static_cast<double>(steps) * network.latency;
   const double fill = static_cast<double>(steps) / plan.segments;

@@ -310,6 +310,7 @@ std::string unlike_its_type(const Machine& machine) {
 /// Whether the profile was made on GPUs with NVLink, and the machine's have none.
 bool lacks_nvlink(const Profile& profile, const Machine& machine) {
   return !machine.nvlink && machine.gpus() > 1 && !profile.instances.empty() &&
+         is_instance_type(profile.instances.front()) &&
          instance_type(profile.instances.front()).nvlink.has_value();
 }
 
@@ -343,6 +344,12 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     widen(u, inside, "measured with other NICs");
   if (lacks_nvlink(profile, machine))
     widen(u, inside, "measured on GPUs with NVLink, which these have not");
+  if (nodes > 1 && profile.fabric && !profile.holds_over(machine.fabric())) {
+    widen(u, inside,
+          fmt::format("measured over {}, not {}", to_text(*profile.fabric),
+                      to_text(machine.fabric())));
+    u.spread = std::max(u.spread, spread_at(uncertainty_constants().unseen_gpu, bytes));
+  }
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
     widen(u, inside, "measured on one switch that never blocks");
   const bool others = by != RunBy::own_algorithm && collective != compared;

@@ -34,14 +34,15 @@ void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>
     }
 }
 
-/// The largest set of rings (with repetition) that the links carry.
+/// The largest set of rings (with repetition) that the links carry, of as many as are tried within
+/// the budget: each trial costs one.
 void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& free,
           std::vector<std::size_t>& chosen, std::vector<std::size_t>& best, std::size_t most,
           int& budget) {
-  if (--budget < 0) return;
   if (chosen.size() > best.size()) best = chosen;
   if (best.size() == most) return;
   for (std::size_t r = from; r < rings.size() && best.size() < most; ++r) {
+    if (--budget < 0) return;
     const auto each_edge = [&](int change) {
       bool fits = true;
       for (std::size_t i = 0; i < rings[r].size(); ++i) {
@@ -102,7 +103,7 @@ void NodeGraph::find_rings() {
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const auto& row : links)
     most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
-  budget = 300'000;
+  budget = 3'000'000;
   pack(all, 0, free, chosen, best, most, budget);
   for (const std::size_t r : best) {
     rings_.push_back(all[r]);

@@ -1,10 +1,12 @@
 #include "algorithms/extensions/plugin.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
 #include <set>
 
@@ -22,11 +24,31 @@ std::deque<Plugin>& plugins() {
   return all;
 }
 
+/// Whether a shared object ends before what it says is loaded of it, which dlopen() does not check:
+/// its first use would end the program by SIGBUS.
+bool is_cut_short(const std::string& content) {
+  Elf64_Ehdr head;
+  if (content.size() < sizeof head) return true;
+  std::memcpy(&head, content.data(), sizeof head);
+  if (head.e_ident[EI_CLASS] != ELFCLASS64) return false;  // dlopen() says so
+  for (std::size_t i = 0; i < head.e_phnum; ++i) {
+    const std::size_t at = head.e_phoff + i * head.e_phentsize;
+    Elf64_Phdr part;
+    if (at > content.size() || content.size() - at < sizeof part) return true;
+    std::memcpy(&part, content.data() + at, sizeof part);
+    if (part.p_type == PT_LOAD && (part.p_offset > content.size() ||
+                                   content.size() - part.p_offset < part.p_filesz))
+      return true;
+  }
+  return false;
+}
+
 /// dlopen() reports a text file or a directory in words of its own; what is there is said here.
 void check_form(const std::filesystem::path& file, const std::string& content) {
-  if (content.starts_with("\x7f"
-                          "ELF"))
+  if (content.starts_with(ELFMAG)) {
+    if (is_cut_short(content)) throw file_error(file, "this plug-in is cut short", kHowBuilt);
     return;
+  }
   throw file_error(file, "this is no shared object, so it cannot be a plug-in", kHowBuilt);
 }
 

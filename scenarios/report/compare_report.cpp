@@ -392,6 +392,7 @@ Document render_compare(const Json& report, const View& view) {
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
     title += fmt::format(", {}, {} ranks", cluster_words(points[0]), points[0].value("ranks", 0));
+  if (const std::string fabric = fabric_words(points); !fabric.empty()) title += ", " + fabric;
   Document document;
   document.title(title).gap();
   if (points.empty()) return document.lines(Role::answer, "no points\n");

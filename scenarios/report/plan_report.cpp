@@ -147,15 +147,9 @@ std::string plan_answer(const Json& report, const std::vector<AxisColumn>& axes,
              *fastest = point_numbered(report, "fastest"),
              *robust = point_numbered(report, "most_robust");
   const auto line = [&](const std::string& word, const Json& p) {
-    const std::string doubt =
-        p.value("memory_uncertain", false)
-            ? fmt::format("; it needs some {} of {} a GPU besides CUDA and NCCL, and may not fit",
-                          to_text(Bytes{number_or(p, "peak_memory_bytes", 0)}),
-                          to_text(Bytes{number_or(p, "gpu_memory_bytes", 0)}))
-            : "";
-    return wrapped(
-        fmt::format("{:<12} {}: {}{}.", word, planned_words(p, axes), time_and_cost(p), doubt),
-        view, 13);
+    return wrapped(fmt::format("{:<12} {}: {}{}.", word, planned_words(p, axes), time_and_cost(p),
+                               memory_doubt(p)),
+                   view, 13);
   };
   if (!fastest) {
     const auto usd = [](const Json& p) {

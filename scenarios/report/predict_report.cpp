@@ -57,6 +57,7 @@ std::string setting(const Json& points, const View& view) {
   if (const double part = number_or(p, "trainable", 1); part < 1)
     add_if_same("trainable", fmt::format("{:.3g} % of the parameters trained", 100 * part));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
+  if (const std::string fabric = fabric_words(points); !fabric.empty()) text += ", " + fabric;
   if (!any_sharded(points))
     add_if_same("bucket_bytes",
                 fmt::format("buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)})));
@@ -71,6 +72,8 @@ std::string place_of_point(const Json& points, const Json& p) {
   if (any_sharded(points)) place += ", " + strategy_words(p);
   for (const char* key : {"model", "framework", "precision", "placement"})
     if (varies(points, key)) place += ", " + p.value(key, "");
+  if (varies(points, "oversubscription"))
+    place += fmt::format(", oversubscription {}:1", number_or(p, "oversubscription", 1));
   if (gradient_is_chosen(points)) place += ", gradients in " + text_or(p, "gradient_type");
   if (varies(points, "batch_per_gpu"))
     place += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
@@ -166,7 +169,7 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   if (best.value("gpus", 1) > 1)
     text += fmt::format(", exposed communication {}", milliseconds(exposed));
   if (exposed > 0.02 * step) text += fmt::format(", itself limited by {}", bottleneck_words(best));
-  return wrapped(text + ".", view, 2);
+  return wrapped(text + memory_doubt(best) + ".", view, 2);
 }
 
 /// Of points none of which fits: how far the nearest is from it.
@@ -206,12 +209,13 @@ std::string predict_answer(const Json& report, const View& view) {
         those.begin(), those.end(),
         [&](const Json* a, const Json* b) { return samples_per_usd(*a) < samples_per_usd(*b); });
     text += wrapped(
-        fmt::format("Cheapest: {}, {}, at ${} per million samples{}.",
+        fmt::format("Cheapest: {}, {}, at ${} per million samples{}{}.",
                     place_of_point(points, cheapest), run_words(cheapest), price(cheapest),
                     price(least) == price(cheapest)
                         ? ""
                         : fmt::format(", which is within 1 % of the ${} of {}, {}", price(least),
-                                      place_of_point(points, least), run_words(least))),
+                                      place_of_point(points, least), run_words(least)),
+                    memory_doubt(cheapest)),
         view, 2);
   }
   if (const std::size_t failed = points.size() - some.size(); failed > 0)

@@ -101,8 +101,9 @@ Table predict_table(const Json& report, Footnotes& notes) {
     return !fits_memory(*p) || memory_cell(*p) != memory_cell(*some.front());
   });
   const std::vector<AxisColumn> axes = axis_columns(points);
-  const bool any_too_large =
-      std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits_memory(*p); });
+  const bool any_doubtful = std::any_of(some.begin(), some.end(), [](const Json* p) {
+    return !fits_memory(*p) || p->value("memory_uncertain", false);
+  });
   const bool priced = std::any_of(some.begin(), some.end(),
                                   [](const Json* p) { return !p->at("usd_per_hour").is_null(); });
   Table table;
@@ -130,7 +131,7 @@ Table predict_table(const Json& report, Footnotes& notes) {
         {"$/h", 12},
         {"$/M samples", priced ? 4 : 12},
         {"$/B tokens", 16},
-        {"memory", any_too_large    ? 0  // a step that cannot run looks like one that can
+        {"memory", any_doubtful     ? 0  // a step that cannot run looks like one that can
                    : memory_matters ? 4
                                     : 17}})
     if (columns.bubble || heading != std::string("bubble")) table.column(heading, rank);

@@ -50,10 +50,10 @@ std::vector<std::string> parts_of(const Machine& m) {
           fmt::format("the PCIe link of {} has {} of its bandwidth", s.device, percent(s.share)));
   lines.push_back(
       fmt::format("{} x {} {}{}, {} a message", m.nic.count, to_text(m.nic.bandwidth),
-                  m.nic.efa                               ? fmt::format("EFA v{}", m.nic.efa)
-                  : m.nic.fabric == NicFabric::infiniband ? "InfiniBand"
-                  : m.nic.fabric == NicFabric::roce       ? "RoCE"
-                                                          : "ENA (TCP)",
+                  m.nic.efa                         ? fmt::format("EFA v{}", m.nic.efa)
+                  : m.nic.fabric == NicFabric::roce ? "RoCE"
+                  : m.fabric() == Fabric::rdma      ? "InfiniBand"
+                                                    : "ENA (TCP)",
                   m.nic.gpudirect ? ", GPUDirect" : ", no GPUDirect: data cross host memory",
                   to_text(m.nic.latency)));
   if (m.nic.baseline_bandwidth.value > 0)

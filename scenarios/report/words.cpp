@@ -325,6 +325,23 @@ Collective collective_in(const Json& report) {
   return collective_named(text_or(report, "collective")).value_or(Collective::all_reduce);
 }
 
+std::string memory_doubt(const Json& point) {
+  if (!point.value("memory_uncertain", false)) return "";
+  return fmt::format("; it needs some {} of {} a GPU besides CUDA and NCCL, and may not fit",
+                     to_text(Bytes{number_or(point, "peak_memory_bytes", 0)}),
+                     to_text(Bytes{number_or(point, "gpu_memory_bytes", 0)}));
+}
+
+std::string fabric_words(const Json& points) {
+  if (points.empty() || varies(points, "oversubscription") || varies(points, "placement"))
+    return "";
+  std::vector<std::string> words;
+  if (const double tiers = number_or(points[0], "oversubscription", 1); tiers > 1)
+    words.push_back(fmt::format("oversubscription {}:1", tiers));
+  if (text_or(points[0], "placement") == "spread") words.emplace_back("placement spread");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 std::string cluster_words(const Json& point) {
   return cluster_words(std::to_string(point.value("nodes", 0)), text_or(point, "instance"));
 }

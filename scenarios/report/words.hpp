@@ -77,6 +77,11 @@ std::string text_or(const Json& j, const char* key);
 Collective collective_in(const Json& report);
 /// The cluster of a point or row, see cluster_words() of scenarios/sweep/cases.hpp.
 std::string cluster_words(const Json& point);
+/// "; it needs some 79.6 GiB of …, and may not fit" of a point whose memory is too close to tell;
+/// else "".
+std::string memory_doubt(const Json& point);
+/// "oversubscription 4:1, placement spread" where that is so of all points; else "".
+std::string fabric_words(const Json& points);
 
 /// Whether NCCL runs a point, as it chooses or as it is forced to.
 bool by_nccl(const Json& point);

@@ -118,8 +118,10 @@ bool CrossValidator::start_of(const std::string& name, Profile& start) const {
   const std::vector<FreeParameter> free = free_parameters(start);
   if (free.empty() && !options_.profiles.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", name));
-  if (free.size() > 8)
-    throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
+  constexpr std::size_t kMost = 16;  // more would take hours, and determine each other
+  if (free.size() > kMost)
+    throw input_error(
+        fmt::format("profile {} has {} free numbers; {} at most", name, free.size(), kMost));
   for (const FreeParameter& f : free) *f.value = f.start;
   return !free.empty();
 }

@@ -94,6 +94,12 @@ TEST(Plugin, IsRefusedForOneReason) {
   refused(plugin("incomplete"), "the algorithm 'broken' has no sends");
   refused(plugin("odd_name"), "is called 'My Ring'; names have a-z");
   refused(plugin("reserved_name"), "is called 'nccl', which means something else");
+  for (const std::uintmax_t size : {40u, 3000u}) {
+    std::filesystem::copy_file(plugin("my_ring"), folder.path() / "cut.so",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(folder.path() / "cut.so", size);
+    refused((folder.path() / "cut.so").string(), "this plug-in is cut short");
+  }
   std::filesystem::copy_file(plugin("my_ring"), folder.path() / "copy.so");
   refused(plugin("my_ring") + " --plugin " + (folder.path() / "copy.so").string(),
           "there is an algorithm 'my-ring' for all-reduce already, of " + plugin("my_ring"));
