@@ -55,10 +55,8 @@ const Registered entry{
      .run = double_tree,
      .sends = sends,
      .steps = [](int n) { return find_algorithm("tree")->steps(n); },
-     .segments_for =
-         [](const Layout& layout, std::size_t bytes) {
-           return tree_segments(bytes / (2 * std::max<std::size_t>(1, layout.channels.size())));
-         }}};
+     .segments_for = [](const Layout& layout,
+                        std::size_t bytes) { return tree_segments(layout, 2, bytes); }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -13,6 +13,7 @@
 
 #include "algorithms/core/block_phases.hpp"
 #include "algorithms/core/ring_phases.hpp"
+#include "algorithms/core/trees.hpp"
 
 namespace foreduce {
 namespace {
@@ -227,9 +228,7 @@ const Registered of_all_gather{{.name = "ring",
 
 /// So many segments that the chain's length costs little.
 int broadcast_segments(const Layout& layout, std::size_t bytes) {
-  constexpr std::size_t kMessage = 512 * 1024;
-  return static_cast<int>(
-      std::clamp<std::size_t>(bytes / (layout.channels.size() * kMessage), 1, 64));
+  return pipeline_segments(layout.workers - 2, bytes / layout.channels.size());
 }
 
 const Registered of_broadcast{

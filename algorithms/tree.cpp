@@ -53,10 +53,8 @@ const Registered entry{
            }
            return 2 * depth;
          },
-     .segments_for =
-         [](const Layout& layout, std::size_t bytes) {
-           return tree_segments(bytes / std::max<std::size_t>(1, layout.channels.size()));
-         }}};
+     .segments_for = [](const Layout& layout,
+                        std::size_t bytes) { return tree_segments(layout, 1, bytes); }}};
 
 }  // namespace
 }  // namespace foreduce

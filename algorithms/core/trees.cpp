@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 
 namespace foreduce {
@@ -124,9 +125,18 @@ Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare
   return t.join(done);
 }
 
-int tree_segments(std::size_t bytes_per_tree) {
-  constexpr std::size_t kChunk = 512 * 1024;
-  return static_cast<int>(std::clamp<std::size_t>(bytes_per_tree / kChunk, 1, 64));
+int pipeline_segments(int steps, std::size_t bytes) {
+  constexpr double kInFlight = 128 * 1024;
+  const double best = std::sqrt(steps * (static_cast<double>(bytes) / kInFlight));
+  return static_cast<int>(std::clamp(std::round(best), 1.0, 64.0));
+}
+
+int tree_segments(const Layout& layout, int trees, std::size_t bytes) {
+  const auto each =
+      static_cast<std::size_t>(trees) * std::max<std::size_t>(1, layout.channels.size());
+  const int up = static_cast<int>(std::log2(std::max(1, layout.nodes))),
+            inside = std::max(1, layout.per_node()) - 1;
+  return pipeline_segments(2 * (up + inside), bytes / each);
 }
 
 }  // namespace foreduce
