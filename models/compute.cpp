@@ -194,17 +194,20 @@ struct PeakShare {
   bool proportional = false;
 };
 
-/// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
-/// would at the best share, a small part is fixed, and the rest goes with the memory's bandwidth.
-/// At most the best share.
-double transferred_share(const Gpu& from, const Gpu& to, Precision precision, double share) {
+/// The share that the micro-batch's GPU reaches where `from` reaches `share`: arithmetic takes the
+/// time that it would at the best share, a small part is fixed, and the rest goes with the memory's
+/// bandwidth, of which there is some at any share. At most the best share.
+double transferred_share(const Gpu& from, const MicroBatch& b, double share) {
   const TrainingConstants& c = training_constants();
-  const double peaks = peak_of(to, precision) / peak_of(from, precision);
+  const Gpu& to = b.gpu;
+  const double peaks = peak_of(to, b.precision) / peak_of(from, b.precision);
   const double bandwidths = from.memory_bandwidth.value > 0 && to.memory_bandwidth.value > 0
                                 ? to.memory_bandwidth / from.memory_bandwidth
                                 : peaks;
-  const double arithmetic = (1 - c.fixed_share) * std::min(1.0, share / c.best_share);
-  const double memory = 1 - c.fixed_share - arithmetic;
+  const double none = (1 - c.fixed_share) * (1 - std::min(1.0, share / c.best_share)),
+               memory =
+                   std::min(1 - c.fixed_share, std::max(none, least_memory_part(b, from, share))),
+               arithmetic = 1 - c.fixed_share - memory;
   const double time = c.fixed_share + arithmetic / peaks + memory / bandwidths;
   return std::min(share / (time * peaks), c.best_share);
 }
@@ -237,8 +240,7 @@ std::optional<PeakShare> share_from_other_gpus(const MicroBatch& b) {
     const double share = least / measured;
     // What launches take does not shrink with peaks and bandwidths.
     shares.push_back(transferred_share(
-        gpu, b.gpu, b.precision,
-        least / (measured - constant_of(workload, m->sample, measured, m->batch))));
+        gpu, b, least / (measured - constant_of(workload, m->sample, measured, m->batch))));
     reached += fmt::format("{}{:.0f} % on {} at batch {}", reached.empty() ? "" : ", ", 100 * share,
                            family, m->batch);
   }
@@ -252,7 +254,10 @@ std::optional<PeakShare> share_from_other_gpus(const MicroBatch& b) {
 }
 
 /// As the workload's `estimate` says.
-PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, Precision precision) {
+PeakShare assumed_share(const MicroBatch& b) {
+  const Estimate& estimate = b.workload.estimate;
+  const Gpu& asked = b.gpu;
+  const Precision precision = b.precision;
   const double within = training_constants().estimate_within;
   const Spread assumed{within, within};
   if (precision == Precision::fp32) return {estimate.fp32, estimate.source, assumed};
@@ -280,7 +285,7 @@ PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, Precision pr
     nearest = &on;
     least = away;
   }
-  return {transferred_share(*known_gpu(nearest->gpu), asked, precision, nearest->fp16),
+  return {transferred_share(*known_gpu(nearest->gpu), b, nearest->fp16),
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",
                       100 * nearest->fp16, nearest->gpu, estimate.source),
@@ -316,8 +321,7 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
                                   workload.name, b.gpu.model, to_text(rate)));
   const auto transferred = share_from_other_gpus(b);
-  const PeakShare share =
-      transferred.value_or(assumed_share(workload.estimate, b.gpu, b.precision));
+  const PeakShare share = transferred.value_or(assumed_share(b));
   time.recomputing = share.recomputing;
   time.within = share.within;
   const Seconds proportional = time.least / share.value,
@@ -406,7 +410,7 @@ void bound_by_memory(ComputeTimeEstimate& wide, const ComputeTime& with_16) {
       fmt::format(", at least {} for arithmetic and memory traffic of 32 bits", to_text(least)));
 }
 
-/// Uses the time of another precision for this one.
+/// Uses another precision's time.
 void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, const char* how,
                 Precision named) {
   mine.time.forward_backward = std::max(mine.time.least, other.time.forward_backward);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/memory.hpp"
+
 namespace foreduce {
 
 Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate) {
@@ -49,6 +51,14 @@ void add_scores(ComputeTime& time, const MicroBatch& b) {
   time.scores = moved / (b.gpu.memory_bandwidth * c.memory_share);
   time.forward_backward = time.forward_backward + time.scores;
   time.source += fmt::format("; {} more for attention's scores", to_text(time.scores));
+}
+
+double least_memory_part(const MicroBatch& b, const Gpu& on, double share) {
+  if (!is_language_model(b.workload) || on.memory_bandwidth.value <= 0) return 0;
+  const Seconds moving = training_constants().megatron.moved *
+                         layer_outputs(b.workload, b.sample, b.batch).all / on.memory_bandwidth,
+                all = compute_at_peak({b.workload, on, b.precision, b.sample, b.batch}) / share;
+  return all.value > 0 ? moving / all : 0;
 }
 
 Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,

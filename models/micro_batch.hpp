@@ -25,6 +25,10 @@ void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most
 /// backward: adds that to a time that does not contain it.
 void add_scores(ComputeTime& time, const MicroBatch& micro_batch);
 
+/// Of a language model's time on a GPU that reaches `share` of its peak, what reading and writing
+/// between products takes at least, as in programs that fuse it best (training.yaml, megatron).
+double least_memory_part(const MicroBatch& micro_batch, const Gpu& on, double share);
+
 /// Of a micro-batch's measured time, what does not grow with its samples: at most half.
 Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
                     int batch);

@@ -146,12 +146,15 @@ double linear_share(const Workload& workload, const std::string& sample) {
   return std::min(1.0, kFlopPerMac * macs * positions_of(workload, sample) / all);
 }
 
-void add_shorter_sample(Workload& workload, const std::string& sample) {
+void add_length(Workload& workload, const std::string& sample) {
   const Variant* usual = workload.variant("");
   const double asked = tokens_of(sample), most = usual ? tokens_of(usual->sample) : 0;
   const double linear = linear_share(workload, "");
-  if (workload.variant(sample) || asked < 1 || asked >= most || asked != std::floor(asked) ||
-      linear >= 1)
+  // A table of learned positions has no rows for more.
+  const bool any_length = workload.transformer && workload.transformer->positions == "rotary";
+  constexpr double kLongest = 1e8;
+  if (workload.variant(sample) || asked < 1 || asked > (any_length ? kLongest : most) ||
+      asked != std::floor(asked) || linear >= 1)
     return;
   const double part = asked / most;
   workload.variants.push_back(

@@ -143,10 +143,10 @@ Estimate decoder_estimate(double width);
 
 /// Tokens of a sample that is called "1024 tokens"; 0 for others.
 double tokens_of(const std::string& sample);
-/// Gives a workload a sample of fewer tokens than its first's, if `sample` is one: products of
-/// layers take as much less, and attention's scores the square of that. Others are left alone, as
-/// are workloads whose tensors do not say their arithmetic.
-void add_shorter_sample(Workload& workload, const std::string& sample);
+/// Gives a workload a sample of fewer tokens than its first's, if `sample` is one, or of more where
+/// positions are rotary: products of layers go with the tokens, and attention's scores with their
+/// square. Others are left alone, as are workloads whose tensors do not say their arithmetic.
+void add_length(Workload& workload, const std::string& sample);
 /// How many times the positions of the first variant a sample has.
 double positions_of(const Workload& workload, const std::string& sample);
 

@@ -401,7 +401,7 @@ Workload workload_of(const Scenario& scenario, const std::string& model, Framewo
     refuse_missing_file(scenario, model);
   Workload workload = names_file(model) ? Workloads::load_file(file) : Workloads().load(model);
   if (!scenario.workload) return workload;
-  add_shorter_sample(workload, scenario.workload->sample);
+  add_length(workload, scenario.workload->sample);
   workload.cuda_graphs = scenario.workload->cuda_graphs;
   workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
@@ -416,7 +416,8 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
     const bool tokens = tokens_of(asked) >= 1 && tokens_of(workload.variants.front().sample) > 0;
     const std::string length =
         tokens ? fmt::format(
-                     "\n  a shorter length is accepted; for a longer one make a workload: "
+                     "\n  a shorter length is accepted, since positions are learned; for a longer one "
+                     "make a workload: "
                      "foreduce workload from-config config.json --sequence {:.0f} -o long.yaml",
                      tokens_of(asked))
                : "";

@@ -322,8 +322,9 @@ void describe(Fields& f, WorkloadSpec& w) {
       "plan takes the nearest number that a cluster can do, within a tenth.",
       Limits::between(1, 1e9));
   f.optional("sample", w.sample,
-             "Shape of a sample, as the workload lists them; or, of a language model, fewer tokens "
-             "than the first has: \"2048 tokens\". Attention's scores then count by the square of "
+             "Shape of a sample, as the workload lists them; or, of a language model, another "
+             "number of tokens: \"2048 tokens\", more than the first has only where positions are "
+             "rotary. Attention's scores then count by the square of "
              "the length; for a model that attends to a window, foreduce workload from-config "
              "--sequence counts them right. Default: the first.");
   f.optional(

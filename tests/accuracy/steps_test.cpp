@@ -265,7 +265,7 @@ TEST(TransformersTime, IsThatOfStepsThatNoFitKnows) {
        {std::tuple("llama2-13b", "4096 tokens", 2), std::tuple("llama3-8b", "8192 tokens", 1),
         std::tuple("llama3-8b", "2048 tokens", 8)}) {
     Workload w = Workloads().load(name);
-    add_shorter_sample(w, sample);
+    add_length(w, sample);
     MeasuredStep s;
     s.workload = name, s.sample = sample, s.batch = batch, s.layers = 1;
     compare(fmt::format("a block of {} {} x {}", name, batch, sample),

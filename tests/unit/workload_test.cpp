@@ -184,12 +184,12 @@ TEST(Workload, EstimateTakesBf16) {
 }
 
 // A shape of that length gives the same.
-TEST(Workload, TakesShorterSamples) {
+TEST(Workload, TakesSamplesOfOtherLengths) {
   for (const char* name : {"llama3-8b", "mixtral-8x7b", "llama2-7b"}) {
     Workload w = Workloads().load(name);
     const double tokens = tokens_of(w.variants.front().sample);
     const std::string half = fmt::format("{:.0f} tokens", tokens / 2);
-    add_shorter_sample(w, half);
+    add_length(w, half);
     ASSERT_NE(w.variant(half), nullptr) << name;
     EXPECT_EQ(positions_of(w, half), 0.5);
     if (!w.transformer) continue;
@@ -198,24 +198,33 @@ TEST(Workload, TakesShorterSamples) {
     EXPECT_NEAR(w.variant(half)->train_gflop,
                 transformer_gflop(shape, transformer_tensors(shape, w.experts)), 1)
         << name;
+    const std::string longer = fmt::format("{:.0f} tokens", 4 * tokens);
+    add_length(w, longer);
+    shape.sequence *= 8;
+    ASSERT_NE(w.variant(longer), nullptr) << name;
+    EXPECT_NEAR(w.variant(longer)->train_gflop /
+                    transformer_gflop(shape, transformer_tensors(shape, w.experts)),
+                1, 1e-4)
+        << name;
   }
   // Published for both lengths.
   Workload bert = Workloads().load("bert-large");
   bert.variants.resize(1);
-  add_shorter_sample(bert, "128 tokens");
+  add_length(bert, "128 tokens");
   EXPECT_NEAR(bert.variants.at(1).train_gflop, 237.6, 0.01 * 237.6);
 }
 
 TEST(Workload, TakesNoSamplesThatItCannotCount) {
-  for (const auto& [name, sample] : {std::pair("llama3-8b", "16384 tokens"),
+  for (const auto& [name, sample] : {std::pair("gpt2-1.5b", "2048 tokens"),
                                      {"llama3-8b", "0 tokens"},
+                                     {"llama3-8b", "1000000000 tokens"},
                                      {"llama3-8b", "4096.5 tokens"},
                                      {"llama3-8b", "4096"},
                                      {"resnet50", "128 tokens"},
                                      {"t5-base", "128 tokens"}}) {
     Workload w = Workloads().load(name);
     const std::size_t before = w.variants.size();
-    add_shorter_sample(w, sample);
+    add_length(w, sample);
     EXPECT_EQ(w.variants.size(), before) << name << " " << sample;
   }
 }
