@@ -468,8 +468,8 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
                                100 * workload.trainable, 100 * share);
     constexpr double kAdapters = 0.1;  // who trains more of a model freezes layers
     const bool tuned = workload.framework == Framework::megatron || workload.trainable > kAdapters;
-    wait_for_launches(time, workload, Seconds{HUGE_VAL},
-                      tuned ? 1 : training_constants().adapter_launches);
+    if (tuned) wait_for_launches(time, workload, Seconds{HUGE_VAL});
+    else wait_for_adapters(time, workload);
     return time;
   }
   if (workload.framework != Framework::pytorch) return program_time(b);

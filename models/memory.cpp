@@ -351,8 +351,8 @@ Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
 /// Kept elements of what a GPU gathers of divided sequences: the inputs of attention's and of the
 /// feed-forward layer's first products, each half an element of kept_bytes(). Megatron keeps its
 /// own part and gathers again in backward (arXiv 2205.05198, section 4.2.2); nanotron's and
-/// PyTorch's products keep what they took. With that 11 published peaks of nanotron are 0.93
-/// to 1.02 times what is predicted, and 1.07 to 1.5 times without (docs/accuracy-notes.md).
+/// PyTorch's products keep what they took. With that 11 published peaks of nanotron are 0.98 to
+/// 1.08 times what is predicted, and 1.06 to 1.5 times without (docs/accuracy-notes.md).
 double kept_gathered(const Outputs& o, const MemoryQuestion& q) {
   if (q.workload->framework == Framework::megatron) return 0;
   return q.recompute == Recompute::none ? o.ends : o.ends / std::max(1, o.blocks);

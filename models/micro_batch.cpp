@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/memory.hpp"
 
@@ -19,25 +20,47 @@ Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate) {
   return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
 }
 
-void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most, double kernels) {
-  if (workload.cuda_graphs || workload.blocks > 0) return;
-  const TrainingConstants& c = training_constants();
-  const double tensors =
-      std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
+namespace {
+
+/// Lengthens a time to `launches`. How much less a program may wait for them, and how many times as
+/// long: `within`.
+void wait_for(ComputeTime& time, Seconds launches, const Spread& within) {
   time.without_launches = {time.forward_backward, time.within, time.source};
-  time.launches = std::min(most, c.launches_of_tensor * (kernels * tensors));
-  const bool rule = time.launches > time.forward_backward;
+  time.launches = launches;
+  const bool rule = launches > time.forward_backward;
   // Launches that take longer than expected may also rule where the expected ones do not. What was
   // measured at another batch contains its own.
   if (rule || !time.measured)
-    time.within.slower =
-        std::max(time.within.slower, c.launches_slower * time.launches /
-                                         std::max(time.launches, time.forward_backward));
+    time.within.slower = std::max(
+        time.within.slower, within.slower * launches / std::max(launches, time.forward_backward));
   if (!rule) return;
-  time.within.faster *= time.launches / time.forward_backward;
-  time.forward_backward = time.launches;
-  const std::string said = fmt::format(", at least {} for launches", to_text(time.launches));
+  time.within.faster *= std::min(within.faster, launches / time.forward_backward);
+  time.forward_backward = launches;
+  const std::string said = fmt::format(", at least {} for launches", to_text(launches));
   if (time.source.find(said) == std::string::npos) time.source += said;
+}
+
+/// What the host launches of all parameters' forward and backward.
+Seconds launches_of(const Workload& workload) {
+  const TrainingConstants& c = training_constants();
+  return c.launches_of_tensor *
+         std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
+}
+
+bool waits(const Workload& workload) { return !workload.cuda_graphs && workload.blocks == 0; }
+
+}  // namespace
+
+void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most) {
+  if (waits(workload))
+    wait_for(time, std::min(most, launches_of(workload)),
+             {HUGE_VAL, training_constants().launches_slower});
+}
+
+void wait_for_adapters(ComputeTime& time, const Workload& workload) {
+  const TrainingConstants& c = training_constants();
+  if (waits(workload))
+    wait_for(time, c.adapter_launches * launches_of(workload), c.adapter_launches_within);
 }
 
 void add_scores(ComputeTime& time, const MicroBatch& b) {

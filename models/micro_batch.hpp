@@ -15,11 +15,11 @@ namespace foreduce {
 Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate);
 
 /// Lengthens the time of a small micro-batch to what the host takes to launch its kernels, at most
-/// to `most`. `kernels`: as many times as many as training all parameters takes. The interval still
-/// holds a program that launches fewer, and one that takes launches_slower times as long
-/// (models/training.yaml).
-void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most,
-                       double kernels = 1);
+/// to `most`. The interval still holds a program that launches fewer, and one that takes
+/// launches_slower times as long (models/training.yaml).
+void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most);
+/// The same of a program that trains adapters alone, which launches more kernels.
+void wait_for_adapters(ComputeTime& time, const Workload& workload);
 
 /// Attention that is not one kernel reads and writes its scores several times, forward and
 /// backward: adds that to a time that does not contain it.

@@ -70,6 +70,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("launches_of_tensor", c.launches_of_tensor, "");
   f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));
   f.required("adapter_launches", c.adapter_launches, "", Limits::between(1, 10));
+  f.required("adapter_launches_within", c.adapter_launches_within, "");
   f.required("tensor_launches", c.tensor_launches, "");
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");

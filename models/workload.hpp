@@ -226,6 +226,7 @@ struct TrainingConstants {
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
   double launches_slower = 1;      ///< as many times as long they may take
   double adapter_launches = 1;     ///< as many times as many where adapters alone are trained
+  Spread adapter_launches_within;  ///< 90 % of what theirs take lies in it
   Seconds tensor_launches;         ///< besides, of a block's tensor-parallel exchanges, in PyTorch
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy

@@ -75,7 +75,9 @@ TEST(TransformersTime, HoldsQwensFineTuning) {
   int inside = 0;
   for (const FineTuning& f : all) {
     inside += f.inside();
-    EXPECT_LT(f.point.interval.high / f.point.interval.low, 3.2) << "an interval to act on";
+    // Adapters' launches differ by more than products do.
+    EXPECT_LT(f.point.interval.high / f.point.interval.low, f.lora ? 6.0 : 3.2)
+        << "an interval to act on";
     // nvidia-smi counts what PyTorch keeps for later, and CUDA's own.
     const double memory = f.point.memory.peak().value / (f.memory * 1024 * 1024 * 1024);
     EXPECT_GT(memory, 0.6);

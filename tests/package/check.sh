@@ -23,6 +23,12 @@ case $2 in
     grep -q predict "$folder/usr/share/bash-completion/completions/foreduce"
     grep -q explain "$folder/usr/share/zsh/site-functions/_foreduce"
     grep -q explain "$folder/usr/share/fish/vendor_completions.d/foreduce.fish"
+    # Every file that an installed document links to is there.
+    for document in $(find "$folder/usr/share/doc/foreduce" -name '*.md'); do
+      grep -o '](\([^)#:]*\.\(md\|svg\)\)' "$document" | sed 's/](//' | while read -r link; do
+        test -e "$(dirname "$document")/$link" || { echo "$document links to $link" >&2; exit 1; }
+      done
+    done
     "$here/check_sbom.py" "$folder/usr/share/doc/foreduce/foreduce.spdx.json"
     cmake -S "$here" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
     cmake --build "$folder/own" >/dev/null
