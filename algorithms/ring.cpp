@@ -228,7 +228,7 @@ const Registered of_all_gather{{.name = "ring",
 
 /// So many segments that the chain's length costs little.
 int broadcast_segments(const Layout& layout, std::size_t bytes) {
-  return pipeline_segments(layout.workers - 2, bytes / layout.channels.size());
+  return pipeline_segments(layout, layout.workers - 2, bytes / layout.channels.size());
 }
 
 const Registered of_broadcast{

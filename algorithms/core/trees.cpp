@@ -125,9 +125,10 @@ Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare
   return t.join(done);
 }
 
-int pipeline_segments(int steps, std::size_t bytes) {
-  constexpr double kInFlight = 128 * 1024;
-  const double best = std::sqrt(steps * (static_cast<double>(bytes) / kInFlight));
+int pipeline_segments(const Layout& layout, int steps, std::size_t bytes) {
+  const double rails = static_cast<double>(layout.channels.size()),
+               in_flight = 128 * 1024 * std::clamp(0.6 * rails, 1.0, 5.0);
+  const double best = std::sqrt(steps * (static_cast<double>(bytes) / in_flight));
   return static_cast<int>(std::clamp(std::round(best), 1.0, 64.0));
 }
 
@@ -136,7 +137,7 @@ int tree_segments(const Layout& layout, int trees, std::size_t bytes) {
       static_cast<std::size_t>(trees) * std::max<std::size_t>(1, layout.channels.size());
   const int up = static_cast<int>(std::log2(std::max(1, layout.nodes))),
             inside = std::max(1, layout.per_node()) - 1;
-  return pipeline_segments(2 * (up + inside), bytes / each);
+  return pipeline_segments(layout, 2 * (up + inside), bytes / each);
 }
 
 }  // namespace foreduce

@@ -38,13 +38,14 @@ struct TreeShare {
 Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare& share, Tag first,
                            Event after);
 
-/// Into how many segments to cut what goes through a pipeline of so many steps: as many as balance
-/// the latency of each with the time to fill the pipeline, sqrt(steps x bytes / in flight). In
-/// flight is what a link carries in the latency of a message, taken as 128 KiB: EFA's 25 us at
-/// 100 Gb/s are 310 KB, InfiniBand's 5 us at 400 Gb/s 250 KB, TCP's 30 us at 25 Gb/s 90 KB. Of 198
-/// trees and chains on ten clusters the default takes 1.12 times as long as the best number of 1 to
-/// 64 in the geometric mean, 2.4 at most (tests/bench/segments.py).
-int pipeline_segments(int steps, std::size_t bytes);
+/// Into how many segments to cut what goes through a pipeline of so many steps on one channel: as
+/// many as balance the latency of each with the time to fill the pipeline, sqrt(steps x bytes / in
+/// flight). In flight is what a link carries in the time that a message costs: taken as 128 KiB (5
+/// us of InfiniBand at 400 Gb/s are 250 KB, 30 us of TCP at 25 Gb/s 90 KB), and more on machines
+/// with several rails, which are those with EFA's 25 us. Of 198 trees and chains on ten clusters
+/// the default takes 1.13 times as long as the best number of 1 to 64 segments in the geometric
+/// mean, 2.4 at most (tests/bench/segments.py).
+int pipeline_segments(const Layout& layout, int steps, std::size_t bytes);
 /// The same of binary trees side by side, `trees` on each channel, up and down.
 int tree_segments(const Layout& layout, int trees, std::size_t bytes);
 

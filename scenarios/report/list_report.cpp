@@ -104,19 +104,22 @@ Json workloads_list() {
 /// What a cell says where there is nothing.
 constexpr const char* kNone = "-";
 
+/// The entry's value; null where a report of another version lacks it.
+Json value_of(const Json& entry, const char* key) { return entry.value(key, Json()); }
 /// Of a number that may be missing.
 template <class Write>
 std::string cell(const Json& entry, const char* key, const Write& write) {
-  const Json& value = entry.at(key);
-  return value.is_null() ? kNone : write(value.get<double>());
+  const Json value = value_of(entry, key);
+  return value.is_number() ? write(value.get<double>()) : kNone;
 }
-std::string word_cell(const Json& entry, const char* key) {
-  return entry.at(key).is_null() ? kNone : entry.at(key).get<std::string>();
+std::string plain_cell(const Json& entry, const char* key) {
+  const Json value = value_of(entry, key);
+  return value.is_null() ? kNone : cell_of(value);
 }
 std::string joined(const Json& words, const char* between, const char* where_none) {
-  return words.empty()
-             ? where_none
-             : fmt::format("{}", fmt::join(words.get<std::vector<std::string>>(), between));
+  std::vector<std::string> all;
+  for (const Json& word : words) all.push_back(cell_of(word));
+  return all.empty() ? where_none : fmt::format("{}", fmt::join(all, between));
 }
 
 Table instances_table(const Json& all) {
@@ -134,7 +137,7 @@ Table instances_table(const Json& all) {
   table.column("priced on", 8);
   for (const Json& m : all)
     table.row(
-        {text_or(m, "instance"), cell_of(m.at("gpus")), word_cell(m, "gpu"),
+        {text_or(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
          cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
          cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
          fmt::format("{} x {:.0f} Gbps", m.at("nics").get<int>(),
@@ -143,7 +146,7 @@ Table instances_table(const Json& all) {
          m.at("gpudirect").get<bool>() ? "yes" : "no",
          cell(m, "usd_per_hour", [](double v) { return fmt::format("{:.4f}", v); }),
          cell(m, "usd_per_gpu_hour", [](double v) { return fmt::format("{:.2f}", v); }),
-         word_cell(m, "priced_on")});
+         plain_cell(m, "priced_on")});
   return table;
 }
 
@@ -161,14 +164,15 @@ Table profiles_table(const Json& all) {
   for (const Json& p : all) {
     const std::string name = text_or(p, "profile"), library = text_or(p, "library"),
                       note = text_or(p, "note");
-    if (p.at("compared").empty())
-      table.row(
-          {name, library, joined(p.at("instances"), " ", "any"), kNone, kNone, kNone, kNone, note});
-    for (const Json& c : p.at("compared"))
-      table.row({name, library, text_or(c, "instance"), to_text(Bytes{c.at("from_bytes")}),
-                 to_text(Bytes{c.at("to_bytes")}),
-                 fmt::format("{}", fmt::join(c.at("nodes").get<std::vector<int>>(), " ")),
-                 fmt::format("x {:.2f} either way", c.at("pi_factor").get<double>()), note});
+    const Json compared = value_of(p, "compared");
+    if (compared.empty())
+      table.row({name, library, joined(value_of(p, "instances"), " ", "any"), kNone, kNone, kNone,
+                 kNone, note});
+    const auto size = [](double bytes) { return to_text(Bytes{bytes}); };
+    for (const Json& c : compared)
+      table.row({name, library, text_or(c, "instance"), cell(c, "from_bytes", size),
+                 cell(c, "to_bytes", size), joined(value_of(c, "nodes"), " ", kNone),
+                 fmt::format("x {:.2f} either way", number_or(c, "pi_factor", 0)), note});
   }
   return table;
 }
@@ -183,10 +187,10 @@ Table workloads_table(const Json& all) {
   table.column("GFLOP/sample");
   table.column("measured on");
   for (const Json& w : all)
-    table.row({text_or(w, "workload"), text_or(w, "title"), cell_of(w.at("parameters")),
-               cell_of(w.at("tensors")), text_or(w, "sample"),
-               fmt::format("{:.4g}", w.at("gflop_per_sample").get<double>()),
-               joined(w.at("measured_on"), ", ", "- (estimate)")});
+    table.row({text_or(w, "workload"), text_or(w, "title"), plain_cell(w, "parameters"),
+               plain_cell(w, "tensors"), text_or(w, "sample"),
+               cell(w, "gflop_per_sample", [](double v) { return fmt::format("{:.4g}", v); }),
+               joined(value_of(w, "measured_on"), ", ", "- (estimate)")});
   return table;
 }
 
@@ -195,7 +199,7 @@ Table transports_table(const Json& all) {
   Table table;
   for (const char* heading : {"transport", "available", "what"}) table.column(heading);
   for (const Json& t : all)
-    table.row({text_or(t, "transport"), t.at("available").get<bool>() ? "yes" : "no",
+    table.row({text_or(t, "transport"), value_of(t, "available") == true ? "yes" : "no",
                text_or(t, "what")});
   return table;
 }

@@ -72,14 +72,20 @@ TEST(FirstGuesses, ClustersOfOtherProgramsNameOurs) {
 }
 
 // The hint named a sample that was refused.
-TEST(FirstGuesses, SequencesMayBeShorterThanTheModels) {
+TEST(FirstGuesses, SequencesMayHaveAnotherLengthThanTheModels) {
   const TemporaryFolder folder;
   const std::string model = "model: llama3-8b, precision: bf16, batch_per_gpu: 1, sharding: fsdp, ";
   EXPECT_SAYS(foreduce_says(predict_of(folder, model + "sequence: 4096")).out,
               "e.g. sample: 4096 tokens");
   const auto point = json_of(predict_of(folder, model + "sample: 4096 tokens")).at("points").at(0);
   EXPECT_EQ(point.at("sample"), "4096 tokens");
-  const Result longer = foreduce_says(predict_of(folder, model + "sample: 32768 tokens"));
+  EXPECT_EQ(json_of(predict_of(folder, model + "recompute: full, sample: 32768 tokens"))
+                .at("points")
+                .at(0)
+                .at("sample"),
+            "32768 tokens");  // whose positions are rotary
+  const Result longer =
+      foreduce_says(predict_of(folder, "model: gpt2-1.5b, batch_per_gpu: 1, sample: 32768 tokens"));
   EXPECT_EQ(longer.status, 2);
   EXPECT_SAYS(words(longer.out), "from-config config.json --sequence 32768 -o long.yaml");
 }

@@ -210,7 +210,7 @@ cluster: { instance: g6e.48xlarge, nodes: [4, 5] }
   const auto shown = folder.write("slower.json", j.dump());
   const Result r = foreduce_says("show " + shown.string());
   EXPECT_SAYS(r.out,
-              "More nodes train less: 34.1 samples/s on 4, 20.0 samples/s on 5 (ring Simple;");
+              "More nodes train less: 33.7 samples/s on 4, 20.0 samples/s on 5 (ring Simple;");
   EXPECT_SAYS(r.out, "foreduce tune says");
 }
 

@@ -468,7 +468,7 @@ TEST(Sharding, TensorParallelismAloneDividesNotAllComputing) {
       const std::string scenario = folder
                                        .write("s.yaml", fmt::format(R"(
 workload:
-  {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, framework: {}{} }}
+  {{ model: llama2-7b, precision: bf16, batch_per_gpu: 1, framework: {}, cuda_graphs: yes{} }}
 cluster: {{ instance: p4de.24xlarge, nodes: 1 }}
 )",
                                                                     framework, keys))

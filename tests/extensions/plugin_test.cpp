@@ -82,7 +82,7 @@ TEST(Plugin, IsRefusedForOneReason) {
   refused("nosuch.so", "nosuch.so: error: there is no such file");
   refused(folder.write("text.so", "hello").string(), "this is no shared object");
   refused(folder.write("cut.so", std::string("\x7f") + "ELF").string(),
-          "this plug-in does not load");
+          "this plug-in is cut short");
   refused(folder.path().string(), "this is a folder");
   refused(plugin("no_entry"), "this is no plug-in: foreduce_plugin_abi is missing");
   refused(plugin("old_abi"),
