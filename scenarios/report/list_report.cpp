@@ -137,7 +137,7 @@ Table instances_table(const Json& all) {
   table.column("priced on", 8);
   for (const Json& m : all)
     table.row(
-        {text_or(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
+        {plain_cell(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
          cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
          cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
          fmt::format("{} x {:.0f} Gbps", m.at("nics").get<int>(),
@@ -162,15 +162,15 @@ Table profiles_table(const Json& all) {
   table.column("90 % PI");
   table.column("note", 9);
   for (const Json& p : all) {
-    const std::string name = text_or(p, "profile"), library = text_or(p, "library"),
-                      note = text_or(p, "note");
+    const std::string name = plain_cell(p, "profile"), library = plain_cell(p, "library"),
+                      note = plain_cell(p, "note");
     const Json compared = value_of(p, "compared");
     if (compared.empty())
       table.row({name, library, joined(value_of(p, "instances"), " ", "any"), kNone, kNone, kNone,
                  kNone, note});
     const auto size = [](double bytes) { return to_text(Bytes{bytes}); };
     for (const Json& c : compared)
-      table.row({name, library, text_or(c, "instance"), cell(c, "from_bytes", size),
+      table.row({name, library, plain_cell(c, "instance"), cell(c, "from_bytes", size),
                  cell(c, "to_bytes", size), joined(value_of(c, "nodes"), " ", kNone),
                  fmt::format("x {:.2f} either way", number_or(c, "pi_factor", 0)), note});
   }
@@ -187,8 +187,8 @@ Table workloads_table(const Json& all) {
   table.column("GFLOP/sample");
   table.column("measured on");
   for (const Json& w : all)
-    table.row({text_or(w, "workload"), text_or(w, "title"), plain_cell(w, "parameters"),
-               plain_cell(w, "tensors"), text_or(w, "sample"),
+    table.row({plain_cell(w, "workload"), plain_cell(w, "title"), plain_cell(w, "parameters"),
+               plain_cell(w, "tensors"), plain_cell(w, "sample"),
                cell(w, "gflop_per_sample", [](double v) { return fmt::format("{:.4g}", v); }),
                joined(value_of(w, "measured_on"), ", ", "- (estimate)")});
   return table;
@@ -199,8 +199,8 @@ Table transports_table(const Json& all) {
   Table table;
   for (const char* heading : {"transport", "available", "what"}) table.column(heading);
   for (const Json& t : all)
-    table.row({text_or(t, "transport"), value_of(t, "available") == true ? "yes" : "no",
-               text_or(t, "what")});
+    table.row({plain_cell(t, "transport"), value_of(t, "available") == true ? "yes" : "no",
+               plain_cell(t, "what")});
   return table;
 }
 
@@ -209,8 +209,9 @@ Table algorithms_table(const Json& all) {
   for (const char* heading : {"algorithm", "collective", "idea", "cost", "wins", "source", "from"})
     table.column(heading);
   for (const Json& a : all)
-    table.row({text_or(a, "algorithm"), text_or(a, "collective"), text_or(a, "idea"),
-               text_or(a, "cost"), text_or(a, "wins"), text_or(a, "source"), text_or(a, "from")});
+    table.row({plain_cell(a, "algorithm"), plain_cell(a, "collective"), plain_cell(a, "idea"),
+               plain_cell(a, "cost"), plain_cell(a, "wins"), plain_cell(a, "source"),
+               plain_cell(a, "from")});
   return table;
 }
 

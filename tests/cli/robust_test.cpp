@@ -104,7 +104,7 @@ TEST(Output, EscapeSequencesOfAFileAreShownAsText) {
 TEST(Show, EntriesOfAListMayHaveOtherKeys) {
   const TemporaryFolder folder;
   nlohmann::json report = json_of("list instances");
-  report["instances"][0].erase("GPUs");
+  report["instances"][0].erase("gpus");
   report["instances"][1]["more"] = "x";
   report["instances"][2] = nlohmann::json::object();
   const Result r = foreduce_says("show --wide " + folder.write("r.json", report.dump()).string());
