@@ -136,17 +136,18 @@ Table instances_table(const Json& all) {
   table.column("USD/GPU/h", 3);
   table.column("priced on", 8);
   for (const Json& m : all)
-    table.row(
-        {plain_cell(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
-         cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
-         cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
-         fmt::format("{} x {:.0f} Gbps", m.at("nics").get<int>(),
-                     m.at("nic_bytes_per_s").get<double>() * 8 / 1e9),
-         m.at("efa_version").is_null() ? "no" : fmt::format("v{}", m.at("efa_version").get<int>()),
-         m.at("gpudirect").get<bool>() ? "yes" : "no",
-         cell(m, "usd_per_hour", [](double v) { return fmt::format("{:.4f}", v); }),
-         cell(m, "usd_per_gpu_hour", [](double v) { return fmt::format("{:.2f}", v); }),
-         plain_cell(m, "priced_on")});
+    table.row({plain_cell(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
+               cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
+               cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
+               fmt::format("{} x {:.0f} Gbps", number_or(m, "nics", 0),
+                           number_or(m, "nic_bytes_per_s", 0) * 8 / 1e9),
+               value_of(m, "efa_version").is_null()
+                   ? "no"
+                   : fmt::format("v{}", number_or(m, "efa_version", 0)),
+               value_of(m, "gpudirect") == true ? "yes" : "no",
+               cell(m, "usd_per_hour", [](double v) { return fmt::format("{:.4f}", v); }),
+               cell(m, "usd_per_gpu_hour", [](double v) { return fmt::format("{:.2f}", v); }),
+               plain_cell(m, "priced_on")});
   return table;
 }
 
