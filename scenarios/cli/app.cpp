@@ -142,6 +142,15 @@ void refuse_odd_numbers(const CLI::App& command) {
   }
 }
 
+/// A shell's variable that is empty would otherwise mean the default.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::App* chosen : command.get_subcommands()) refuse_empty_values(*chosen);
+  for (const CLI::Option* o : command.get_options())
+    if (o->get_items_expected_max() > 0)
+      for (const std::string& word : o->results())
+        if (word.empty()) throw input_error(o->get_name() + ": the value is empty");
+}
+
 /// Bounds as CLI11 prints them, without the zeros behind the point.
 std::string short_number(const std::string& text) {
   return text.find('.') == std::string::npos ? text : fmt::format("{:g}", std::stod(text));
@@ -252,6 +261,7 @@ int run_command_line(int argc, char** argv) {
     throw input_error(usage_words(e.what()), "see: foreduce help" + command);
   }
   refuse_odd_numbers(*app);
+  refuse_empty_values(*app);
   return action();
 }
 
