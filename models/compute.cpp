@@ -466,9 +466,9 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     time.within = {time.within.faster * kFaster, time.within.slower * slower};
     time.source += fmt::format("; with {:.3g} % of the parameters trained, {:.0f} % of that time",
                                100 * workload.trainable, 100 * share);
-    constexpr double kAdapters = 0.1;  // who trains more of a model freezes layers
-    const bool tuned = workload.framework == Framework::megatron || workload.trainable > kAdapters;
-    if (tuned) wait_for_launches(time, workload, Seconds{HUGE_VAL});
+    if (workload.framework == Framework::megatron ||
+        workload.trainable > training_constants().adapters_below)
+      wait_for_launches(time, workload, Seconds{HUGE_VAL});
     else wait_for_adapters(time, workload);
     return time;
   }

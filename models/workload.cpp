@@ -69,6 +69,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("launches_of_tensor", c.launches_of_tensor, "");
   f.required("launches_slower", c.launches_slower, "", Limits::between(1, 10));
+  f.required("adapters_below", c.adapters_below, "", Limits::between(0, 1));
   f.required("adapter_launches", c.adapter_launches, "", Limits::between(1, 10));
   f.required("adapter_launches_within", c.adapter_launches_within, "");
   f.required("tensor_launches", c.tensor_launches, "");

@@ -225,6 +225,7 @@ struct TrainingConstants {
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
   double launches_slower = 1;      ///< as many times as long they may take
+  double adapters_below = 0;       ///< a trainable part of at most so much is of adapters
   double adapter_launches = 1;     ///< as many times as many where adapters alone are trained
   Spread adapter_launches_within;  ///< 90 % of what theirs take lies in it
   Seconds tensor_launches;         ///< besides, of a block's tensor-parallel exchanges, in PyTorch

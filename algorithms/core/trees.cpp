@@ -128,7 +128,7 @@ Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare
 int pipeline_segments(const Layout& layout, int steps, std::size_t bytes) {
   const double rails = static_cast<double>(layout.channels.size()),
                in_flight = 128 * 1024 * std::clamp(0.6 * rails, 1.0, 5.0);
-  const double best = std::sqrt(steps * (static_cast<double>(bytes) / in_flight));
+  const double best = std::sqrt(std::max(0, steps) * (static_cast<double>(bytes) / in_flight));
   return static_cast<int>(std::clamp(std::round(best), 1.0, 64.0));
 }
 

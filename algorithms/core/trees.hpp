@@ -42,7 +42,7 @@ Event reduce_and_broadcast(Transport& t, const TreeLinks& links, const TreeShare
 /// many as balance the latency of each with the time to fill the pipeline, sqrt(steps x bytes / in
 /// flight). In flight is what a link carries in the time that a message costs: taken as 128 KiB (5
 /// us of InfiniBand at 400 Gb/s are 250 KB, 30 us of TCP at 25 Gb/s 90 KB), and more on machines
-/// with several rails, which are those with EFA's 25 us. Of 198 trees and chains on ten clusters
+/// with several rails, which are those with EFA's 25 us. Of 198 trees and chains on eleven clusters
 /// the default takes 1.13 times as long as the best number of 1 to 64 segments in the geometric
 /// mean, 2.4 at most (tests/bench/segments.py).
 int pipeline_segments(const Layout& layout, int steps, std::size_t bytes);

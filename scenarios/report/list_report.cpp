@@ -139,8 +139,11 @@ Table instances_table(const Json& all) {
     table.row({plain_cell(m, "instance"), plain_cell(m, "gpus"), plain_cell(m, "gpu"),
                cell(m, "gpu_memory_bytes", [](double v) { return to_text(Bytes{v}); }),
                cell(m, "fp16_flop_per_s", [](double v) { return fmt::format("{:.4g}", v / 1e12); }),
-               fmt::format("{} x {:.0f} Gbps", number_or(m, "nics", 0),
-                           number_or(m, "nic_bytes_per_s", 0) * 8 / 1e9),
+               cell(m, "nics",
+                    [&](double nics) {
+                      return fmt::format("{:.0f} x {:.0f} Gbps", nics,
+                                         number_or(m, "nic_bytes_per_s", 0) * 8 / 1e9);
+                    }),
                value_of(m, "efa_version").is_null()
                    ? "no"
                    : fmt::format("v{}", number_or(m, "efa_version", 0)),

@@ -414,13 +414,15 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const Variant* variant = workload.variant(asked);
   if (!variant) {
     const bool tokens = tokens_of(asked) >= 1 && tokens_of(workload.variants.front().sample) > 0;
+    const bool rotary = workload.transformer && workload.transformer->positions == "rotary";
     const std::string length =
-        tokens ? fmt::format(
-                     "\n  a shorter length is accepted, since positions are learned; for a longer one "
-                     "make a workload: "
-                     "foreduce workload from-config config.json --sequence {:.0f} -o long.yaml",
-                     tokens_of(asked))
-               : "";
+        !tokens ? ""
+        : rotary
+            ? "\n  another whole number of tokens is accepted, up to 100 million"
+            : fmt::format(
+                  "\n  a shorter length is accepted; for a longer one make a workload: foreduce "
+                  "workload from-config config.json --sequence {:.0f} -o long.yaml",
+                  tokens_of(asked));
     const bool plain = asked.find_first_not_of("0123456789") == std::string::npos;
     throw wrong(scenario, "workload.sample",
                 fmt::format("{} has no sample '{}'", workload.name, asked),

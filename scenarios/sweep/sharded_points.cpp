@@ -155,8 +155,11 @@ double add_launches(ShardedStepInput& in, Seconds of_model, Seconds computing,
   const Seconds launches = kernels + exchanges, longest = std::max(launches, computing);
   in.launch_bound = launches >= computing;
   // A program may launch exchanges as fast as NVIDIA's do, and one may take longer for everything.
-  in.launches_within = {longest / std::max(kernels, computing),
-                        std::max(1.0, c.launches_slower * launches / longest)};
+  // Without exchanges compute's own interval holds what launches may take, unless they rule only
+  // here, where each GPU computes a part.
+  if (exchanges.value > 0 || in.launch_bound)
+    in.launches_within = {longest / std::max(kernels, computing),
+                          std::max(1.0, c.launches_slower * launches / longest)};
   return longest / computing;
 }
 

@@ -291,8 +291,9 @@ void describe_program(Fields& f, WorkloadSpec& w) {
   f.optional(
       "fused_loss", w.fused_loss,
       "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
-      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
-      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
+      "place (flash-attention's and Liger's cross entropy, or torch.compile where it compiles the "
+      "loss, as torchtitan does since 2025). Else PyTorch keeps copies in fp32: 10 bytes more (12 "
+      "without 16 bits) for each token and entry of the "
       "vocabulary. Default: no.");
 }
 
@@ -356,7 +357,9 @@ void describe(Fields& f, WorkloadSpec& w) {
       "trainable", w.trainable,
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "
       "PEFT's print_trainable_parameters says. They are taken to be spread over all layers. Frozen "
-      "parameters have no gradients and no optimizer's states, and backward takes half as long. A "
+      "parameters have no gradients and no optimizer's states, and backward takes half as long. "
+      "They "
+      "are kept in 16 bits; quantised ones (QLoRA) are not modelled. A "
       "rate of your own is of this training, and an mfu counts its arithmetic. Default: 1, all.",
       Limits::between(1e-6, 1));
   f.optional("spread", w.spread,

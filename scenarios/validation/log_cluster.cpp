@@ -43,11 +43,11 @@ bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
 bool same_kind(const std::vector<std::string>& named, const std::string& model) {
   // Modules of another generation are in other machines: V100-SXM3 in DGX-2.
   const auto ours = words_of_gpu(model);
-  const auto is_module = [](const std::string& w) { return w.starts_with("SXM"); };
+  const auto is_module = [](const std::string& w) { return w.starts_with("SXM") && w != "SXM"; };
   const auto module = std::find_if(named.begin(), named.end(), is_module),
              our_module = std::find_if(ours.begin(), ours.end(), is_module);
   if (module != named.end() && our_module != ours.end() && *module != *our_module) return false;
-  return same_gpu(named, model) && !(is_pcie_card(named) && our_module != ours.end());
+  return same_gpu(named, model) && !(is_pcie_card(named) && model.find("SXM") != std::string::npos);
 }
 
 std::string memory_of(const std::vector<std::string>& words) {

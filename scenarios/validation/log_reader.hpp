@@ -75,6 +75,8 @@ class LogReader {
   /// What NCCL said before was of the runs before.
   void begin_ranks();
   void give_facts();
+  /// Says of the last table where a list of ranks follows it, and it has none of its own.
+  void note_ranks_behind();
   NcclLog finish();
 
   NoRow no_row_;
@@ -87,7 +89,6 @@ class LogReader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   RankList ranks_;
-  bool ranks_behind_ = false;  // a list of ranks is followed by no row
   FailedRun begun_;  // that has printed no row yet; line 0: none
   BegunRow begun_row_;
   std::string nccl_host_;  // before NCCL's last words

@@ -89,14 +89,18 @@ std::string readable(const std::string& file, std::string bytes, std::size_t mos
   for (const string_view no_break : {"\xc2\xa0", "&nbsp;", "&#160;"})
     for (std::size_t at = 0; (at = bytes.find(no_break, at)) != std::string::npos;)
       bytes.replace(at, no_break.size(), no_break.size(), ' ');
-  // As Markdown's editors write what is no markup.
-  for (const auto& [escaped, plain] : {std::pair("\\_", "_"), std::pair("\\#", "#")})
-    for (std::size_t at = 0; (at = bytes.find(escaped, at)) != std::string::npos;)
-      bytes.replace(at, 2, plain);
   for (std::size_t i = 0; i < bytes.size(); ++i)  // "\r\n" is the reader's business
     if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] != '\n' && bytes[i + 1] != '\r')
       bytes[i] = '\n';
   return bytes;
+}
+
+std::string without_escapes(string_view line) {
+  std::string plain;
+  for (std::size_t i = 0; i < line.size(); ++i)
+    if (line[i] != '\\' || i + 1 == line.size() || (line[i + 1] != '_' && line[i + 1] != '#'))
+      plain += line[i];
+  return plain;
 }
 
 std::optional<std::string> unwrapped(string_view line) {
@@ -159,8 +163,16 @@ bool continues_row(string_view word) {
   return nccl_words::is_value(word) || is_end_of_heading(word);
 }
 
+bool begins_anew(string_view line) {
+  const nccl_words::Words words = nccl_words::split(line);
+  return (!words.empty() && words[0].starts_with('#') && words[0] != "#wrong") ||
+         nccl_words::is_of_nccl(line) || nccl_words::row_begins(words);
+}
+
 /// Whether a heading or a row goes on in the next line.
 bool is_cut(string_view line, string_view next) {
+  constexpr std::size_t kShortest = 56;  // shorter ones end where NCCL's words come between
+  if (line.size() < kShortest || begins_anew(next)) return false;
   const std::size_t size = line.find("size "), count = line.find(" count "),
                     type = line.find(" type ");
   const bool heading = size < count && count < type && type != string_view::npos;
@@ -172,36 +184,39 @@ bool is_cut(string_view line, string_view next) {
 }  // namespace
 
 std::optional<std::string> unfolded(string_view text) {
-  constexpr std::size_t kTerminal = 80;
   constexpr std::size_t kBlanks = 8;  // that a copy may lose behind a piece: less than a column
   constexpr int kCuts = 3;
   const std::vector<string_view> lines = lines_of(text);
   std::size_t width = 0;
-  for (const string_view line : lines) width = std::max(width, line.size());
-  // Where blanks were lost at every cut, no line is as long as the terminal was wide.
-  if (std::count_if(lines.begin(), lines.end(),
-                    [width](string_view line) { return line.size() == width; }) < kCuts)
-    width = std::max(width, kTerminal);
   int cuts = 0;
   for (std::size_t i = 0; i + 1 < lines.size(); ++i)
-    if (lines[i].size() + kBlanks > width && is_cut(lines[i], lines[i + 1])) ++cuts;
+    if (is_cut(lines[i], lines[i + 1])) {
+      ++cuts;
+      width = std::max(width, lines[i].size());
+    }
   if (cuts < kCuts) return std::nullopt;
+  // Where every cut lost blanks, another line may be as long as the terminal was wide.
+  const std::size_t cut_most = width;
+  for (const string_view line : lines)
+    if (line.size() < cut_most + kBlanks) width = std::max(width, line.size());
+  const auto goes_on = [&](std::size_t first, std::size_t last) {
+    if (last + 1 == lines.size()) return false;
+    const string_view line = lines[last], next = lines[last + 1];
+    if (first == last && is_cut(line, next)) return true;
+    if (next.empty() || line.size() + kBlanks <= width || begins_anew(next)) return false;
+    const bool rank =
+        lines[first].starts_with('#') && lines[first].find(" Rank ") != string_view::npos;
+    return rank || (first < last && holds_only(next, continues_row));
+  };
   std::string whole;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    std::string line(lines[i]);
-    std::size_t pieces = 1;
-    const auto goes_on = [&] {
-      const std::size_t last = lines[i + pieces - 1].size();
-      if (i + pieces == lines.size()) return false;
-      return last == width ||
-             (last + kBlanks > width && holds_only(lines[i + pieces], continues_row));
-    };
-    while (goes_on()) {
-      line.resize(pieces * width, ' ');
-      line += lines[i + pieces++];
+    const std::size_t first = i;
+    whole += lines[i];
+    for (; goes_on(first, i); ++i) {
+      if (lines[i].size() < width) whole += ' ';  // where blanks were lost, no word was cut
+      whole += lines[i + 1];
     }
-    whole += line + std::string(pieces, '\n');
-    i += pieces - 1;
+    whole += std::string(1 + i - first, '\n');
   }
   return whole;
 }

@@ -14,6 +14,9 @@ namespace foreduce {
 /// what gzip cannot unpack, or unpacks to more than `most` bytes.
 std::string readable(const std::string& file, std::string bytes, std::size_t most);
 
+/// A line without the backslashes that Markdown's editors put before _ and #.
+std::string without_escapes(std::string_view line);
+
 /// What was printed, of a line that something wrapped: {"log": "…"} (Docker), {"message": "…"}
 /// (CloudWatch and others), or level=info msg="…" (logfmt). Nothing where it is not wrapped.
 std::optional<std::string> unwrapped(std::string_view line);

@@ -201,13 +201,18 @@ std::string NcclFacts::hosts_without_gpudirect() const {
                                                     : fmt::format("{}", fmt::join(without, ", "));
 }
 
+static void name_efa(NcclFacts& facts) {
+  facts.efa_named = true;
+  if (facts.other_plugin == kSlingshot) facts.other_plugin.clear();  // settings say less
+}
+
 void take_info(NcclFacts& facts, string_view line) {
   const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
   if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())
     facts.nccl_version = v;
   for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
     if (const auto v = version_of(word_after(line, mark)); !v.empty()) facts.plugin_version = v;
-  if (has("elected Provider is efa") || has("elected provider is efa")) facts.efa_named = true;
+  if (has("elected Provider is efa") || has("elected provider is efa")) name_efa(facts);
   if (facts.efa_named || has("Using network AWS Libfabric") || has("Using network Libfabric") ||
       has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
     facts.network = NcclNetwork::efa;

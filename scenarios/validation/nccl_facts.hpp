@@ -17,6 +17,9 @@ namespace foreduce {
 enum class NcclNetwork { unknown, efa, sockets, infiniband };
 const char* name_of(NcclNetwork network);
 
+/// What other_plugin says of HPE's Slingshot.
+inline constexpr const char* kSlingshot = "libfabric:cxi";
+
 /// How NCCL ran.
 struct NcclFacts {
   std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
@@ -44,9 +47,9 @@ struct NcclFacts {
   /// The rates of the network cards that NCCL's graph has, one way, by its number of the card; of
   /// several nodes the slowest.
   std::map<int, BytesPerSecond> card_rates;
-  /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
   bool blocking = false;   ///< -z 1: each call waits for the one before, and for all ranks
   bool efa_named = false;  ///< the plugin says that its provider is EFA
+  /// A network plugin that is neither EFA's nor InfiniBand's nor NCCL's own: "GPUDirectTCPX_v7".
   std::string other_plugin;
   bool rccl = false;                  ///< AMD's library printed it
   std::vector<std::string> warnings;  ///< NCCL's, the first few that differ

@@ -51,6 +51,9 @@ void LogReader::take(string_view line) {
   if (printed) line = *printed;
   std::string plain;
   if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
+  std::string unescaped;
+  if (line.find("\\_") != string_view::npos || line.find("\\#") != string_view::npos)
+    line = unescaped = without_escapes(line);
   std::string untagged;
   if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
   // NCCL's words may cling to a row that has begun: "… sum -1host:41:41 [0] NCCL INFO …".
@@ -81,7 +84,10 @@ void LogReader::take_printed(string_view line) {
   for (const string_view amds : {"rccl-tests: Version", "rccl-tests version", "RCCL version"})
     if (line.find(amds) != string_view::npos) facts_.rccl = true;
   // Settings of Slingshot's provider, which hardly anybody makes elsewhere.
-  if (line.find("FI_CXI_") != string_view::npos) facts_.other_plugin = "libfabric:cxi";
+  if (const std::size_t cxi = line.find("FI_CXI_");
+      cxi != string_view::npos && line.find('=', cxi) != string_view::npos &&
+      facts_.other_plugin.empty() && !facts_.efa_named)
+    facts_.other_plugin = kSlingshot;
   if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
     take_info(facts_, line);
   else settings_.take(line);
@@ -227,11 +233,16 @@ void LogReader::end_without_row() {
 }
 
 void LogReader::begin_ranks() {
-  ranks_behind_ = ranks_behind_ || ranks_.is_behind_rows();
+  note_ranks_behind();
   ranks_.clear();
   if (log_.tables.size() == told_) return;
   give_facts();
   facts_ = {};
+}
+
+void LogReader::note_ranks_behind() {
+  if (!log_.tables.empty() && log_.tables.back().least_listed == 0 && ranks_.is_behind_rows())
+    log_.tables.back().ranks_behind = true;
 }
 
 void LogReader::give_facts() {
@@ -284,7 +295,7 @@ NcclLog LogReader::finish() {
   give_facts();
   if (begun_.line > 0) end_without_row();
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
-  for (NcclTable& t : log_.tables) t.ranks_behind = ranks_behind_ || ranks_.is_behind_rows();
+  note_ranks_behind();
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
     throw fail(line_,

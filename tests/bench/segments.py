@@ -3,7 +3,7 @@
 
 usage: segments.py PROGRAM
 
-Simulates foreduce's trees and its ring of broadcast on ten clusters, from 64 KiB to 64 MiB, with
+Simulates foreduce's trees and its ring of broadcast on eleven clusters, from 64 KiB to 64 MiB, with
 the default and with 1 to 64 segments. Prints each default that takes 1.3 times as long as the best,
 and the ratio of all in the geometric mean and at most.
 """

@@ -80,6 +80,7 @@ TEST(LogCluster, NamesOfGpusTellTheirFamily) {
   EXPECT_FALSE(is_gpu_named("NVIDIA GeForce RTX 4090", "RTXPRO6000-96GB"));
   EXPECT_TRUE(is_gpu_named("Tesla V100-SXM2-32GB", "V100-SXM2-32GB"));
   EXPECT_FALSE(is_gpu_named("Tesla V100-SXM3-32GB", "V100-SXM2-32GB"));  // DGX-2
+  EXPECT_TRUE(is_gpu_named("NVIDIA A100-SXM-80GB", "A100-SXM4-80GB"));   // of older drivers
 }
 
 // Without MPI=1 mpirun starts programs that know nothing of each other (nccl-tests#182).
