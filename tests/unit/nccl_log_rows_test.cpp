@@ -84,7 +84,9 @@ TEST(NcclLogRows, AreReadWhereATerminalCutThem) {
       ASSERT_TRUE(log.tables[0].rows[3].in_place) << cut;
       EXPECT_DOUBLE_EQ(log.tables[0].rows[3].out_of_place->time.value, 83.33e-6 * 8) << cut;
       EXPECT_DOUBLE_EQ(log.tables[0].rows[3].in_place->busbw, 103.59);
-      if (width == 80) EXPECT_SAYS(log.notes.at(0), "cut at the width of a terminal");
+      if (width == 80) {
+        EXPECT_SAYS(log.notes.at(0), "cut at the width of a terminal");
+      }
     }
 }
 
