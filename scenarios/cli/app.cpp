@@ -142,11 +142,12 @@ void refuse_odd_numbers(const CLI::App& command) {
   }
 }
 
-/// A shell's variable that is empty would otherwise mean the default.
+/// A shell's variable that is empty would otherwise mean the default. An output of "-" is kept as
+/// none.
 void refuse_empty_values(const CLI::App& command) {
   for (const CLI::App* chosen : command.get_subcommands()) refuse_empty_values(*chosen);
   for (const CLI::Option* o : command.get_options())
-    if (o->get_items_expected_max() > 0)
+    if (o->get_items_expected_max() > 0 && !o->check_lname("output"))
       for (const std::string& word : o->results())
         if (word.empty()) throw input_error(o->get_name() + ": the value is empty");
 }

@@ -114,7 +114,6 @@ int LaunchOptions::processes() {
 
 /// Throws InputError for an address or a provider that cannot be.
 void LaunchOptions::check_network() const {
-  if (provider.empty()) throw input_error("--provider: no name is given", "e.g. --provider tcp");
   if (address.empty()) return;
   const std::vector<std::string> known = host_addresses();
   if (std::find(known.begin(), known.end(), address) == known.end())

@@ -29,7 +29,7 @@ TEST(Usage, HelpsAtEveryLevel) {
 
 // An empty shell variable meant the default sizes.
 TEST(Usage, EmptyValuesAreRefused) {
-  for (const char* option : {"--sizes", "--nodes", "--output", "--max-memory", "--nccl-version"}) {
+  for (const char* option : {"--sizes", "--nodes", "--max-memory", "--nccl-version"}) {
     const Result r = foreduce_says(fmt::format("compare --instance p4d.24xlarge {} ''", option));
     EXPECT_EQ(r.status, 2) << option;
     EXPECT_SAYS(r.out, fmt::format("{}: the value is empty", option));

@@ -274,7 +274,7 @@ TEST(Broken, AddressesOfOtherHostsAreRefused) {
   EXPECT_EQ(run("--transport ofi --ranks 2 --sizes 1KiB --address 127.0.0.1").status, 0);
   const Result none = run("--transport ofi --ranks 2 --sizes 1KiB --provider ''");
   EXPECT_EQ(none.status, 2);
-  EXPECT_SAYS(none.out, "error: --provider: no name is given");
+  EXPECT_SAYS(none.out, "error: --provider: the value is empty");
 }
 
 TEST(Broken, ReportsAFullDisk) {
