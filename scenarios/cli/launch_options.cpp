@@ -112,7 +112,7 @@ int LaunchOptions::processes() {
   return ranks / per_process;
 }
 
-/// Throws InputError for an address or a provider that cannot be.
+/// Throws InputError for an address that this host has not.
 void LaunchOptions::check_network() const {
   if (address.empty()) return;
   const std::vector<std::string> known = host_addresses();
