@@ -185,5 +185,43 @@ TEST(Wrapped, BreaksAtSpacesAndKeepsIndents) {
   EXPECT_EQ(text, "one two three four five six seven eight\n    nine ten\n");
 }
 
+// The headline of several fabrics was of one, and did not say which.
+TEST(Predict, NamesTheFabricThatItIsOf) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("s.yaml", R"(
+workload: { model: gpt2-124m, batch_per_gpu: 4 }
+cluster:
+  instance: p4d.24xlarge
+  nodes: 4
+  fabric: { oversubscription: [1, 4], placement: spread, nodes_per_leaf: 2 }
+)")
+                               .string();
+  EXPECT_SAYS(foreduce_says("predict " + file).out, "On 4 nodes, oversubscription 1:1, nccl");
+  const std::string one =
+      foreduce_says("predict " + file + " --set cluster.fabric.oversubscription=4").out;
+  EXPECT_SAYS(one, "oversubscription 4:1");
+  EXPECT_SAYS(one, "placement spread");
+}
+
+TEST(Machine, RatesThatAreTooSmallAreRefused) {
+  const TemporaryFolder folder;
+  const auto topology = [&](const std::string& keys) {
+    return foreduce_says(
+        "topology " +
+        folder.write("m.yaml", "instance: mine\nlike: g5.12xlarge\n" + keys).string());
+  };
+  const Result slow = topology("nic: { bandwidth: 1e-300 Gbps }");
+  EXPECT_EQ(slow.status, 2);
+  EXPECT_SAYS(slow.out, "'1e-300 Gbps' is too small\n");
+  EXPECT_EQ(topology("nic: { bandwidth: 1 Gbps }").status, 0);
+}
+
+TEST(TestAlgorithm, JudgesAnInnerAlgorithmByItsOwnSteps) {
+  const Result r = foreduce_says("test-algorithm hierarchical --inner tree --ranks 4,6");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "not tested: ");  // tree has no reduce-scatter
+}
+
 }  // namespace
 }  // namespace foreduce

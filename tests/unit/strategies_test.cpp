@@ -49,6 +49,11 @@ TEST(ShardingKeys, MakeAPlan) {
   EXPECT_EQ(p.reshard, Reshard::after_backward);
   EXPECT_EQ(p.synchronised, Synchronised::last_micro_batch);
   EXPECT_EQ(plan("sharding: zero3").synchronised, Synchronised::every_micro_batch);
+  EXPECT_EQ(plan("sharding: zero3").reshard, Reshard::after_forward);
+  EXPECT_EQ(plan("sharding: zero3, pipeline: 2").synchronised, Synchronised::last_micro_batch);
+  EXPECT_EQ(plan("sharding: zero3, pipeline: 2").reshard, Reshard::after_backward);
+  EXPECT_EQ(plan("sharding: zero3, pipeline: 2, reshard_after_forward: yes, no_sync: no").reshard,
+            Reshard::after_forward);
   EXPECT_EQ(plan("sharding: zero3").shard_ranks, 16);
   EXPECT_EQ(plan("sharding: zero1").synchronised, Synchronised::last_micro_batch);
 }

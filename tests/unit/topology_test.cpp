@@ -326,5 +326,16 @@ TEST(NodeGraph, GivesEachGpuARailIfThereAreNicsEnough) {
   }
 }
 
+// The search for rings went through all sets of them, and took minutes.
+TEST(Topology, AMeshOfTenGpusHasRings) {
+  Machine mesh = *ec2("p3dn.24xlarge");
+  mesh.gpu->count = 10;
+  mesh.pcie.reset();
+  mesh.nvlink->edges.clear();
+  for (int a = 0; a < 10; ++a)
+    for (int b = a + 1; b < 10; ++b) mesh.nvlink->edges.push_back({a, b, 1});
+  EXPECT_GE(NodeGraph(mesh).rings().size(), 4u);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -322,5 +322,24 @@ TEST(Uncertainty, IsWiderBehindOtherCardsThanThoseMeasured) {
   EXPECT_EQ(on(machine).reasons, Reasons{"measured with other NICs"});
 }
 
+// A profile of InfiniBand said nothing of being used over EFA.
+TEST(Uncertainty, GrowsOverAnotherFabric) {
+  const auto spread = [](const char* profile, int nodes) {
+    return uncertainty(Profiles().load(profile), cluster_of(ec2("p5.48xlarge"), nodes), Bytes{kMiB},
+                       RunBy::library)
+        .spread;
+  };
+  EXPECT_GT(spread("nccl-h100+rdma", 2), 1.5 * spread("nccl-h100", 2));
+  EXPECT_EQ(spread("nccl-h100+rdma", 1), spread("nccl-h100", 1));
+}
+
+// Such a profile names a machine that no instance type is like.
+TEST(Uncertainty, TakesProfilesOfMachinesOfOnesOwn) {
+  Profile own = Profiles().load("nccl-pcie+rdma");
+  own.instances = {"my-box"};
+  const auto machine = std::make_shared<const Machine>(machine_named("l40s-roce"));
+  EXPECT_GT(uncertainty(own, cluster_of(machine, 2), Bytes{kMiB}, RunBy::library).spread, 1);
+}
+
 }  // namespace
 }  // namespace foreduce
