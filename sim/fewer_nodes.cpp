@@ -1,6 +1,7 @@
 #include "sim/fewer_nodes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -16,6 +17,22 @@ int halved(int nodes, int times) {
 
 /// By how many times more nodes trees need where chains lead through each node.
 constexpr int kChainsDelay = 4;
+
+/// GPUs of a node that Algorithm::steady_nodes is meant for. What is simulated grows with the GPUs,
+/// so of larger nodes fewer are: a level takes the same from 28 racks of 72 on within 1 %.
+constexpr int kUsualGpus = 8;
+
+/// Nodes from which on one more level takes what the last one took.
+int steady_nodes(const CollectiveCall& call) {
+  const Cluster& cluster = call.cluster;
+  // Without chains in the nodes a level takes the same from fewer nodes on: of double trees among
+  // p5, p4d and p6-b200, 100 kB to 400 MB, those from 16 nodes on differ by 1 % of the time.
+  if (one_rank_a_node(call.groups, cluster)) return call.algorithm.steady_nodes / kChainsDelay;
+  const int each = cluster.gpus() / std::max(1, cluster.nodes());
+  const int larger = std::max(1, each / kUsualGpus);
+  return call.algorithm.steady_nodes /
+         static_cast<int>(std::bit_floor(static_cast<unsigned>(larger)));
+}
 
 }  // namespace
 
@@ -35,10 +52,7 @@ RankGroups among_nodes_of(RankGroups groups, const Cluster& cluster) {
 
 int halvings(const CollectiveCall& call) {
   const Cluster& cluster = call.cluster;
-  // Without chains in the nodes a level takes the same from fewer nodes on: of double trees among
-  // p5, p4d and p6-b200, 100 kB to 400 MB, those from 16 nodes on differ by 1 % of the time.
-  const int steady =
-      call.algorithm.steady_nodes / (one_rank_a_node(call.groups, cluster) ? kChainsDelay : 1);
+  const int steady = steady_nodes(call);
   const bool tells = steady > 0 && spans_all_nodes(call.groups, cluster) && !call.beside &&
                      cluster.homogeneous() && cluster.leaves() == 0 &&
                      cluster.nodes() == cluster.worker_nodes();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 namespace foreduce {
@@ -13,6 +14,27 @@ namespace {
 /// tree and 1.8 % of a ring, whatever the size of the chunks: where messages wait for each other,
 /// it hangs on which of two that are a nanosecond apart comes first.
 constexpr std::size_t kLeastElements = 1000;
+
+/// Whether an element more or less takes at most a thousandth of the latency of any message, on the
+/// slowest link. Chunks that differ by one are then alike, be they empty.
+bool latency_rules(const Cluster& cluster) {
+  if (!cluster.homogeneous()) return false;
+  constexpr double kLongestElement = 8, kNext = 1e-3;  // bytes; part of a latency
+  const NodeGraph& node = cluster.node(0);
+  const Device first{false, 0};
+  double latency = HUGE_VAL, slowest = 0;
+  for (int g = 1; g < node.machine().gpus(); ++g)
+    latency = std::min(latency, node.inside(first, {false, g}).latency.value);
+  if (cluster.nodes() > 1) {
+    Route route;
+    cluster.route({0, first}, {1, first}, route);
+    latency = std::min(latency, route.latency.value);
+    if (route.rate_limit.value > 0) slowest = kLongestElement / route.rate_limit.value;
+  }
+  for (std::size_t id = 0; id < cluster.link_count(); ++id)
+    slowest = std::max(slowest, kLongestElement / cluster.link_bandwidth(id).value);
+  return slowest <= kNext * latency;
+}
 
 /// Whether the rails of every node may move on by so many with the same images of links. Nodes may
 /// differ otherwise, as one does whose NICs are slow.
@@ -140,8 +162,9 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
   const std::size_t segments = plan.cut().parts(),
                     finer = segments / static_cast<std::size_t>(std::max(1, plan.segments));
   // `together`: as many of the chunks make a message.
-  const auto alike = [count](std::size_t chunks, std::size_t together) {
-    return count % chunks == 0 || count / chunks * together >= kLeastElements;
+  const std::size_t least = latency_rules(cluster) ? 0 : kLeastElements;
+  const auto alike = [count, least](std::size_t chunks, std::size_t together) {
+    return count % chunks == 0 || count / chunks * together >= least;
   };
   // GPUs that may change places have a chunk each in every segment.
   const std::size_t chunks =

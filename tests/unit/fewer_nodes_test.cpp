@@ -167,7 +167,9 @@ INSTANTIATE_TEST_SUITE_P(
                     ManyNodesCase{"double-tree", "p4d.24xlarge", 777, 1 << 20},
                     ManyNodesCase{"tree", "g5.48xlarge", 1500, 1 << 20},
                     ManyNodesCase{"nvls-tree", "p5.48xlarge", 2100, 1 << 24},
-                    ManyNodesCase{"nvls-tree", "p6-b200.48xlarge", 3000, 1 << 28}),
+                    ManyNodesCase{"nvls-tree", "p6-b200.48xlarge", 3000, 1 << 28},
+                    ManyNodesCase{"double-tree", "gb200-nvl72-ib", 227, 1 << 20},
+                    ManyNodesCase{"double-tree", "gb200-nvl72-ib", 150, 1 << 28}),
     name_of);
 
 TEST(FewerNodes, AreNotAskedWhereTheyWouldNotTell) {
