@@ -1,6 +1,8 @@
 #include "models/rank_layout.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <numeric>
 
 #include "models/tree_packing.hpp"
@@ -33,6 +35,21 @@ std::vector<std::vector<int>> rings_inside(const NodeGraph& one) {
     std::iota(rings[0].begin(), rings[0].end(), 0);
   }
   return rings;
+}
+
+/// Rings among some GPUs of a node, found once for each set of them.
+std::function<std::vector<std::vector<int>>(const std::vector<int>&)> rings_among_gpus(
+    const Cluster& cluster) {
+  struct Found {
+    std::mutex mutex;
+    std::map<std::vector<int>, std::vector<std::vector<int>>> rings;
+  };
+  return [cluster, found = std::make_shared<Found>()](const std::vector<int>& gpus) {
+    const std::lock_guard lock(found->mutex);
+    const auto [at, is_new] = found->rings.try_emplace(gpus);
+    if (is_new) at->second = cluster.node(0).rings_among(gpus);
+    return at->second;
+  };
 }
 
 void add_servers(Layout& layout, const Cluster& cluster) {
@@ -72,6 +89,7 @@ Layout rank_layout(const Cluster& cluster) {
   layout.switch_reduces =
       layout.uniform_nodes && one.machine().nvlink && one.machine().nvlink->multicast;
   if (layout.uniform_nodes) layout.node_rings = rings_inside(one);
+  if (layout.uniform_nodes && !one.rings().empty()) layout.rings_among = rings_among_gpus(cluster);
   if (layout.nodes == 1 && !one.switched() && one.machine().gpus() > 1) {
     layout.channels = layout.node_rings;
   } else {

@@ -4,6 +4,7 @@
 
 #include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,8 @@ class NodeGraph {
   /// Closed rings over all GPUs along NVLink, both directions of each: as many as the links allow,
   /// widest first. Empty if every pair is connected through a switch, or there are none.
   const std::vector<std::vector<int>>& rings() const { return rings_; }
+  /// The same over some of its GPUs, by their numbers among these.
+  std::vector<std::vector<int>> rings_among(std::span<const int> gpus) const;
   /// For each rail an order of all GPUs that enters and leaves by it, along the widest NVLinks.
   const std::vector<std::vector<int>>& chains() const { return chains_; }
   /// Whether any two GPUs reach each other through a switch at full port speed.

@@ -83,15 +83,19 @@ Widths link_table(const Machine& m) {
 
 }  // namespace
 
-void NodeGraph::find_rings() {
-  const int n = machine_.gpus();
+std::vector<std::vector<int>> NodeGraph::rings_among(std::span<const int> gpus) const {
+  const std::size_t n = gpus.size();
   // The search is exhaustive on every mesh that was built; on larger ones it keeps the best it has
   // found in its budget.
-  if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != NvLinkKind::mesh) return;
-  const Widths links = link_table(machine_);
+  if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != NvLinkKind::mesh) return {};
+  const Widths all_links = link_table(machine_);
+  Widths links(n, std::vector<int>(n));
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      links[i][j] = all_links[static_cast<std::size_t>(gpus[i])][static_cast<std::size_t>(gpus[j])];
   std::vector<std::vector<int>> all;
   std::vector<int> path{0};
-  std::vector<bool> used(static_cast<std::size_t>(n));
+  std::vector<bool> used(n);
   used[0] = true;
   int budget = 300'000;
   closed_rings(links, path, used, all, budget);
@@ -105,10 +109,18 @@ void NodeGraph::find_rings() {
     most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
   budget = 3'000'000;
   pack(all, 0, free, chosen, best, most, budget);
+  std::vector<std::vector<int>> rings;
   for (const std::size_t r : best) {
-    rings_.push_back(all[r]);
-    rings_.emplace_back(all[r].rbegin(), all[r].rend());
+    rings.push_back(all[r]);
+    rings.emplace_back(all[r].rbegin(), all[r].rend());
   }
+  return rings;
+}
+
+void NodeGraph::find_rings() {
+  std::vector<int> all(static_cast<std::size_t>(machine_.gpus()));
+  std::iota(all.begin(), all.end(), 0);
+  rings_ = rings_among(all);
 }
 
 std::vector<int> NodeGraph::at_rail(int rail) const {

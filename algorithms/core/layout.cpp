@@ -95,7 +95,13 @@ Layout Layout::subset(std::span<const int> ranks) const {
     made.members.push_back(member);
   }
   made.switch_reduces = switch_reduces;
-  made.channels = channels_among(*this, ranks, made.nodes);
+  if (made.nodes == 1 && made.workers > 2 && rings_among) {
+    std::vector<int> locals;
+    for (const int r : ranks) locals.push_back(at(r).local);
+    made.node_rings = rings_among(locals);
+  }
+  made.channels =
+      made.node_rings.empty() ? channels_among(*this, ranks, made.nodes) : made.node_rings;
   made.counted_per_node = made.per_node();
   return made;
 }

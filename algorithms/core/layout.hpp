@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -55,6 +56,9 @@ struct Layout {
   /// empty: any two workers of a node reach each other directly at full speed (NVSwitch), so no
   /// ring is needed.
   std::vector<std::vector<int>> node_rings;
+  /// Such rings over some workers of one node, from their local indices, by their numbers among
+  /// these. May be called by several threads. Null: it is not known.
+  std::function<std::vector<std::vector<int>>(const std::vector<int>&)> rings_among;
   /// Trees that use the topology's links as well as can be; null: it is not known. See forest.
   std::shared_ptr<const SpanningTrees> trees;
   /// per_node(), kept by who has filled in all members, for counting takes all ranks; -1: not
@@ -75,7 +79,8 @@ struct Layout {
   /// co-located servers.
   static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);
   /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1. Several on
-  /// each of several nodes keep the channels, and with them the nodes' NICs; others have one.
+  /// each of several nodes keep the channels, and with them the nodes' NICs; those of one node have
+  /// a channel for each ring among them, and others have one.
   Layout subset(std::span<const int> ranks) const;
   /// The same of one of the groups. Where these differ, because they do not fill nodes, it is the
   /// first of those that reach the most nodes: what can run there can run in all.

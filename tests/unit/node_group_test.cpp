@@ -48,6 +48,21 @@ TEST(GroupsInANode, ReduceInTheSwitchAsANodeOfSoManyGpus) {
       }
 }
 
+// A group was one ring in rank order, over links that a mesh does not have: 20 GB/s for 80.
+TEST(GroupsInANode, TakeTheRingsOfTheirMesh) {
+  const Machine whole = *ec2("p3dn.24xlarge");
+  const Cluster eight = cluster_of(ec2("p3dn.24xlarge"), 1),
+                four = cluster_of(std::make_shared<const Machine>(whole.with_gpus(4)), 1);
+  for (const Collective c :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
+    const double bytes = 256 * kMebibyte, alone = seconds_by_nccl("ring", c, four, {}, bytes);
+    EXPECT_TRUE(close(seconds_by_nccl("ring", c, eight, {4, 1}, bytes), alone, 0.02))
+        << title_of(c);
+    // Every other GPU: links of 0, 2, 6 and 4 in turn, of which some are single.
+    EXPECT_LT(seconds_by_nccl("ring", c, eight, {4, 2}, bytes), 2 * alone) << title_of(c);
+  }
+}
+
 // Stages of a pipeline on three nodes begin in the middle of one, too.
 TEST(GroupsInANode, AreReducedBySymmetryExactly) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 3);
