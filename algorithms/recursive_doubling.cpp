@@ -4,6 +4,8 @@
 // partner first and are told the result last (2α + 2Sβ more). Source: Thakur, Rabenseifner & Gropp,
 // IJHPCA 19(1), 2005.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "algorithms/core/power_of_two.hpp"
 #include "algorithms/core/registry.hpp"
@@ -37,6 +39,22 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return count * static_cast<std::size_t>(group.steps() + (group.has_extra() ? 1 : 0));
 }
 
+/// A partner of an extra rank begins a message later than the others. Where it meets one of them,
+/// that one's data wait for it already, so that the delay of few extra ranks is caught up with.
+int steps(int n) {
+  const PowerOfTwo group(n, 0);
+  const int extra = n - group.size();
+  std::vector<int> before(static_cast<std::size_t>(group.size())), after(before.size());
+  std::fill_n(before.begin(), extra, 1);
+  for (std::size_t bit = 1; bit < before.size(); bit *= 2) {
+    for (std::size_t i = 0; i < before.size(); ++i)
+      after[i] = std::max(before[i], before[i ^ bit] + 1);
+    std::swap(before, after);
+  }
+  for (int i = 0; i < extra; ++i) ++before[static_cast<std::size_t>(i)];
+  return *std::max_element(before.begin(), before.end());
+}
+
 const Registered entry{
     {.name = "recursive-doubling",
      .idea = "exchange everything with partners 1, 2, 4 … away",
@@ -46,10 +64,7 @@ const Registered entry{
      .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
      .run = recursive_doubling,
      .sends = sends,
-     .steps = [](int n) {  // the only extra rank's own data need not be told to it
-       const PowerOfTwo group(n, 0);
-       return group.steps() + std::min(n - group.size(), 2);
-     }}};
+     .steps = steps}};
 
 }  // namespace
 }  // namespace foreduce

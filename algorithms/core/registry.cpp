@@ -112,6 +112,10 @@ const Algorithm& usual_algorithm(Collective collective) {
 std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout,
                                               const Plan& plan) {
   if (algorithm.uses_servers && layout.servers() == 0) return "it needs reduction servers";
+  if (constexpr int kSteps = 1 << TagBits::step;
+      algorithm.steps && layout.workers > kSteps / 2 && algorithm.steps(layout.workers) >= kSteps)
+    return fmt::format("it takes {} steps among {} ranks, and messages are numbered up to {}",
+                       algorithm.steps(layout.workers), layout.workers, kSteps - 1);
   return algorithm.unsupported_reason ? algorithm.unsupported_reason(layout, plan) : std::nullopt;
 }
 

@@ -1,11 +1,17 @@
 // Every algorithm of every collective on real ranks: threads, processes over libfabric, and both.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 #include "real/measure.hpp"
+#include "real/measured_rank.hpp"
+#include "real/thread_backend.hpp"
 #include "tests/real/real_support.hpp"
 #include "tests/support/machines.hpp"
 
@@ -100,6 +106,90 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) {
       return std::to_string(of.param.processes) + "_processes_of_" + std::to_string(of.param.each);
     });
+
+/// What every rank begins with: numbers whose sums depend on the order in which they are made.
+std::vector<std::vector<float>> random_floats(const Layout& layout, std::size_t count) {
+  std::vector<std::vector<float>> all;
+  for (int r = 0; r < layout.size(); ++r) {
+    std::mt19937 dice(static_cast<unsigned>(r));
+    std::uniform_real_distribution<float> any(-1, 1);
+    std::generate_n(std::back_inserter(all.emplace_back()), count, [&] { return any(dice); });
+  }
+  return all;
+}
+Buffer buffer_of(std::vector<float>& floats) {
+  return {reinterpret_cast<std::byte*>(floats.data()), 0, floats.size(), Type::f32};
+}
+
+/// Runs it on this process's rank, a node of its own, and says what differs from `expected`.
+std::string difference_on(HostRank& rank, const Session& session, const Algorithm& algorithm,
+                          std::vector<float> mine, const std::vector<float>& expected,
+                          const Plan& plan) {
+  const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
+  const std::size_t before = rank.traffic().elements_sent, count = mine.size();
+  MeasuredRank(rank, session).run(algorithm, plan, buffer_of(mine));
+  if (rank.rank() >= layout.size()) return "";
+  const std::size_t sent = rank.traffic().elements_sent - before,
+                    claimed = algorithm.sends(layout, rank.rank(), count, plan);
+  if (sent != claimed)
+    return "sends " + std::to_string(sent) + " and claims " + std::to_string(claimed);
+  if (expected.empty() || layout.at(rank.rank()).server) return "";
+  const Buffer result =
+      result_of(algorithm.collective, {nullptr, 0, count}, layout.workers, rank.rank());
+  const bool same =
+      result.count == 0 || std::memcmp(mine.data() + result.offset, expected.data() + result.offset,
+                                       result.count * sizeof(float)) == 0;
+  return same ? "" : "has other bits than threads";
+}
+
+/// Bits and traffic of all algorithms in one of so many processes; its status.
+int bits_status(ProcessPlace place, bool few) {
+  place.node = place.process;
+  SessionOptions options;
+  options.servers_per_process = 1;
+  Session session(place, options);
+  int status = 0;
+  for (const Algorithm* algorithm : all_algorithms()) {
+    const Layout& layout = algorithm->uses_servers ? session.everyone() : session.workers();
+    for (const std::size_t count : {7u, 2003u}) {
+      const Plan plan = with_defaults(*algorithm, {.segments = 3, .inner = "ring"}, layout,
+                                      count * sizeof(float));
+      if (unsupported_reason(*algorithm, layout, plan)) continue;
+      const auto given = random_floats(layout, count);
+      auto on_threads = given;
+      // As many threads in each of many processes would take minutes: the first and last do it.
+      const bool compares = few || place.process == 0 || place.process == place.processes - 1;
+      std::vector<Buffer> views;
+      for (auto& floats : on_threads) views.push_back(buffer_of(floats));
+      if (compares) run_on_threads(*algorithm, layout, views, Op::sum, plan);
+      session.run([&](HostRank& rank) {
+        const auto r = static_cast<std::size_t>(rank.rank());
+        const bool takes_part = r < given.size();
+        const std::string wrong =
+            difference_on(rank, session, *algorithm, takes_part ? given[r] : std::vector<float>{},
+                          takes_part && compares ? on_threads[r] : std::vector<float>{}, plan);
+        if (wrong.empty()) return;
+        std::fprintf(stderr, "%s of %zu elements: rank %zu %s\n", identifier(*algorithm).c_str(),
+                     count, r, wrong.c_str());
+        status = 3;
+      });
+    }
+  }
+  session.leave();
+  return status;
+}
+
+class RealBits : public testing::TestWithParam<int> {};
+
+TEST_P(RealBits, BetweenProcessesAreThoseOfThreadsAndTrafficIsAsClaimed) {
+  NEEDS_OFI();
+  const int processes = GetParam();
+  EXPECT_EQ(
+      spawn(processes,
+            [processes](const ProcessPlace& place) { return bits_status(place, processes <= 8); }),
+      0);
+}
+INSTANTIATE_TEST_SUITE_P(On, RealBits, testing::Values(2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32));
 
 /// The algorithms of a collective that run on any number of ranks of one node.
 std::string anywhere(Collective collective) {

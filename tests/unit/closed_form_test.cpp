@@ -100,7 +100,7 @@ void expect_within_closed_form(const char* name, int ranks, double bytes, int se
 TEST(SimulatedTime, StaysWithinTheClosedFormsBounds) {
   for (const char* name : {"direct", "tree", "double-tree", "ring", "halving-doubling",
                            "recursive-doubling", "hierarchical"})
-    for (const int ranks : {2, 3, 4, 8, 16, 31})
+    for (const int ranks : {2, 3, 4, 6, 7, 8, 12, 16, 24, 31})
       for (const int segments : {1, 4, 32})
         for (const double bytes : {4096.0, 4.0 * 262144, 4.0 * 8388608})
           expect_within_closed_form(name, ranks, bytes, segments);
