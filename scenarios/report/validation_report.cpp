@@ -198,7 +198,8 @@ Json reference_report(const ReferenceValidation& v) {
   Json j = report_head("validate");
   j["points_without_machine"] = v.without_machine;
   for (const ReferenceGroup& g : v.groups) j["sources"].push_back(group_report(g));
-  for (const ReferenceGroup* g : {&v.fitted, &v.test_set, &v.all})
+  for (const ReferenceGroup* g :
+       {&v.fitted, &v.test_set, &v.test_parts[0], &v.test_parts[1], &v.all})
     j["sources"].push_back(group_report(*g));
   for (const ReferenceGroup& g : v.of_collectives) j["sources"].push_back(group_report(g));
   j["generations"] = Json::array();

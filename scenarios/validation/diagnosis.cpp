@@ -297,7 +297,8 @@ std::vector<Setup> Diagnosis::suspects_left() const {
       suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes);
   if (const Seconds more = longer_of_small(checked_, healthy_); more.value > 0)
     all.push_back(latency_floor(collective_, cluster_.machine, profile_, more));
-  std::erase_if(all, [&](const Setup& s) { return contradicted(table_.facts, s); });
+  std::erase_if(all,
+                [&](const Setup& s) { return contradicted(table_.facts, s, cluster_.machine); });
   for (Setup& s : all) s.evidence = evidence_for(table_.facts, s, cluster_.machine);
   return all;
 }

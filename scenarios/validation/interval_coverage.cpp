@@ -82,23 +82,36 @@ IntervalCoverage coverage_of(const std::vector<UnseenPoint>& points) {
   return c;
 }
 
+/// Of the points of the test set in a range of sizes.
+IntervalCoverage coverage_between(const std::vector<EvaluatedPoint>& points, Bytes from,
+                                  Bytes below) {
+  std::vector<UnseenPoint> of_range;
+  for (const EvaluatedPoint& e : points) {
+    if (e.point.fit || e.point.bytes < from || e.point.bytes >= below) continue;
+    const Interval& i = e.estimate.interval;
+    const double spread = std::log(i.high / e.estimate.time);
+    of_range.push_back(
+        {e.point.source, std::abs(e.residual()) / spread, spread, i.widened.empty()});
+  }
+  IntervalCoverage c = coverage_of(of_range);
+  c.from = from;
+  c.below = below;
+  return c;
+}
+
 }  // namespace
 
 std::vector<IntervalCoverage> interval_coverage(const std::vector<EvaluatedPoint>& points) {
+  constexpr Bytes kNone{0}, kAll{std::numeric_limits<double>::infinity()};
   std::vector<IntervalCoverage> all;
-  for (std::size_t band = 0; band <= kBands.size(); ++band) {
-    std::vector<UnseenPoint> of_range;
-    for (const EvaluatedPoint& e : points) {
-      if (e.point.fit || band_of(e.point.bytes.value) != band) continue;
-      const Interval& i = e.estimate.interval;
-      const double spread = std::log(i.high / e.estimate.time);
-      of_range.push_back(
-          {e.point.source, std::abs(e.residual()) / spread, spread, i.widened.empty()});
-    }
-    IntervalCoverage& c = all.emplace_back(coverage_of(of_range));
-    c.from = Bytes{band == 0 ? 0 : kBands[band - 1]};
-    c.below = Bytes{band == kBands.size() ? std::numeric_limits<double>::infinity() : kBands[band]};
+  Bytes from = kNone;
+  for (const double band : kBands) {
+    all.push_back(coverage_between(points, from, Bytes{band}));
+    from = Bytes{band};
   }
+  all.push_back(coverage_between(points, from, kAll));
+  all.push_back(coverage_between(points, kNone, Bytes{kLarge}));
+  all.push_back(coverage_between(points, Bytes{kLarge}, kAll));
   return all;
 }
 

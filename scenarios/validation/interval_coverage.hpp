@@ -24,7 +24,8 @@ struct IntervalCoverage {
   double power = 1;
 };
 
-/// Of the points of the test set (models/reference/not_fitted.csv), in ascending ranges of size.
+/// Of the points of the test set (models/reference/not_fitted.csv), in ascending ranges of size;
+/// then of all below 1 MiB, and of all from there on.
 std::vector<IntervalCoverage> interval_coverage(const std::vector<EvaluatedPoint>& points);
 
 }  // namespace foreduce

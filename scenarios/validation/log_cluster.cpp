@@ -340,6 +340,21 @@ void remark_on_rdma(LogCluster& w, const NcclTable& t, const std::string& name, 
 
 }  // namespace
 
+/// Throws InputError for ranks of which nobody knows what is normal.
+static void refuse_ranks(const NcclLog& log, const NcclTable& t) {
+  if (t.groups > 1)
+    throw table_error(
+        log, t,
+        fmt::format("its ranks are in {} groups, which each run a collective at the same "
+                    "time (NCCL_TESTS_SPLIT): nothing is known of such",
+                    t.groups),
+        "measure without NCCL_TESTS_SPLIT");
+  if (!t.uneven.empty())
+    throw table_error(
+        log, t, fmt::format("hosts have different numbers of ranks: {}", t.uneven),
+        "measure with as many ranks on each host, for only then is it known what is normal");
+}
+
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
                           int nodes) {
   const auto fail = [&](std::string what, std::string hint) {
@@ -373,9 +388,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
             t.independent_runs > 1 ? fmt::format(", and rank 0 {} times", t.independent_runs) : ""),
         t.independent_runs > 1 ? kBuildWithMpi : "");
   if (nodes == 0) nodes = (t.hosts + joined - 1) / joined;
-  if (!t.uneven.empty())
-    throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
-               "measure with as many ranks on each host, for only then is it known what is normal");
+  refuse_ranks(log, t);
   if (!given && !t.facts.other_plugin.empty())
     throw fail(fmt::format("NCCL used the plugin {}, and no machine that ships has such a network",
                            t.facts.other_plugin),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "input/problem.hpp"
 #include "scenarios/validation/nccl_log.hpp"
@@ -35,6 +36,7 @@ class LogReader {
   struct TorchRun {
     int ranks = 0;  ///< 0: nothing
     std::string gpu;
+    bool other_table = false;  ///< whose heading names no busbw and algbw
   };
   /// A row that has begun: what NCCL says of each call (NCCL_DEBUG_SUBSYS=TUNING, COLL) comes
   /// between its columns.
@@ -75,6 +77,8 @@ class LogReader {
   /// What NCCL said before was of the runs before.
   void begin_ranks();
   void give_facts();
+  /// A line of NCCL's. Behind a run's end it is of the run that follows, if one does.
+  void take_nccl(std::string_view line);
   /// Says of the last table where a list of ranks follows it, and it has none of its own.
   void note_ranks_behind();
   NcclLog finish();
@@ -82,6 +86,8 @@ class LogReader {
   NoRow no_row_;
   NcclLog log_;
   NcclFacts facts_;
+  bool behind_end_ = false;                // of a run whose last line has come
+  std::vector<std::string> nccls_behind_;  // what NCCL has said since
   CommandSettings settings_;
   std::size_t told_ = 0;        // tables that have their facts
   nccl_words::AskedRun asked_;  // of the run that has begun

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <tuple>
 
 #include "models/nccl_names.hpp"
@@ -46,7 +47,10 @@ void take_cards(NcclFacts& facts, string_view line) {
   const auto mark = line.find(kMark);
   if (mark == string_view::npos) return;
   int cards = 0;
-  for (string_view rest = line.substr(mark + kMark.size()); rest.starts_with('[');) {
+  // Ports that are merged ("[0]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}") are neither cards nor
+  // all of a machine's.
+  for (string_view rest = line.substr(mark + kMark.size());
+       rest.starts_with('[') && line.find("]={") == string_view::npos;) {
     const auto close = rest.find(']');
     if (close == string_view::npos || !small(rest.substr(1, close - 1))) break;
     ++cards;
@@ -62,10 +66,35 @@ void take_channels(NcclFacts& facts, string_view line) {
     if (const auto n = small(before.substr(before.find_last_of(' ') + 1)))
       facts.channels = std::max(facts.channels.value_or(0), *n);
   }
+  // "Channel 00/16 :    0   1  …" counts them, "Channel 00/1 : 0[0] -> 8[0]" does not.
   const auto pair = word_after(line, " Channel ");
-  if (pair.find('/') == string_view::npos) return;
+  if (pair.find('/') == string_view::npos || line.find("->") != string_view::npos) return;
   if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
     facts.channels = std::max(facts.channels.value_or(0), *n);
+}
+
+/// "Channel 00/0 : 7[7] -> 8[0] [receive] via NET/IB/0/GDRDMA" (transport/net.cc).
+void take_connection(NcclFacts& facts, string_view line) {
+  constexpr string_view kVia = " via NET/";  // "… via NET/AWS Libfabric/0/GDRDMA"
+  const auto slash = line.find('/', line.find(kVia) + kVia.size());
+  const string_view card = slash == string_view::npos ? string_view() : line.substr(slash + 1);
+  if (const auto number = small(card.substr(0, card.find_first_not_of("0123456789"))))
+    facts.cards_in_use.insert(*number);
+  // GPUs before Ampere, without NVLink, are read by the host where they send, and written by the
+  // card where they receive (NCCL_NET_GDR_READ): what receives tells.
+  const bool receives = line.find("[receive]") != string_view::npos;
+  if (receives && !facts.receives) {
+    facts.receives = true;
+    facts.gpudirect.reset();
+    facts.gpudirect_of_host.clear();
+  }
+  if (facts.receives && !receives) return;
+  const bool direct = line.find("/GDRDMA") != string_view::npos;
+  facts.gpudirect = facts.gpudirect.value_or(true) && direct;
+  if (std::string host = nccl_words::host_in(line); !host.empty()) {
+    bool& there = facts.gpudirect_of_host.try_emplace(std::move(host), true).first->second;
+    there = there && direct;
+  }
 }
 
 /// A setting's value, if it is one that may be repeated: no path, no secret. NCCL ends the line of
@@ -79,8 +108,11 @@ std::string plain(string_view word, std::size_t most = 40) {
              : std::string();
 }
 
-/// How long a value may be that is repeated: of NCCL_IB_HCA a list of a node's cards.
-std::size_t longest(string_view setting) { return setting == "NCCL_IB_HCA" ? 400 : 40; }
+/// How long a value may be that is repeated: of NCCL_IB_HCA a list of a node's cards, of NCCL_ALGO
+/// one of algorithms.
+std::size_t longest(string_view setting) {
+  return setting == "NCCL_IB_HCA" ? 400 : setting == "NCCL_ALGO" ? 120 : 40;
+}
 
 /// A setting that may be repeated, of "NCCL_ALGO=Ring"; nothing for another word.
 std::optional<std::pair<std::string, std::string>> setting_of(string_view word) {
@@ -252,14 +284,9 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.network = NcclNetwork::sockets;
     facts.nics = facts.most_nics = std::nullopt;
   }
-  if (has(" via NET/")) {
-    facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
-    if (std::string host = nccl_words::host_in(line); !host.empty()) {
-      bool& there = facts.gpudirect_of_host.try_emplace(std::move(host), true).first->second;
-      there = there && has("/GDRDMA");
-    }
-  }
-  if (has("GPU Direct RDMA Disabled")) facts.gpudirect = false;
+  if (has(" via NET/")) take_connection(facts, line);
+  // "… Disabled for GPU 0 / HCA 3 (distance 7 > 4)" is of a pair that NCCL need not use.
+  if (has("GPU Direct RDMA Disabled for HCA")) facts.gpudirect = false;
   if (has(" via SHM")) facts.over_shm = true;
   if (has("NVLS multicast support is "))
     facts.nvls = facts.nvls.value_or(true) && !has("NVLS multicast support is not available");
@@ -285,15 +312,38 @@ void take_info(NcclFacts& facts, string_view line) {
       facts.settings[name] = v;
 }
 
+namespace {
+
+/// The words before a comment, which begins with a "#" of its own: "host:/# export …" does not.
+nccl_words::Words without_comment(nccl_words::Words words) {
+  words.erase(std::find_if(words.begin(), words.end(),
+                           [](string_view word) { return word.starts_with('#'); }),
+              words.end());
+  return words;
+}
+
+/// Whether "export" is a command there, and no word of a sentence: "Try export NCCL_…".
+bool is_command(const nccl_words::Words& words, std::size_t at) {
+  if (at == 0) return true;
+  const string_view before = words[at - 1];
+  return before == "then" || before == "do" ||
+         std::any_of(before.begin(), before.end(), [](unsigned char c) {
+           return !std::isalpha(c) && c != ',' && c != '.' && c != ':';
+         });
+}
+
+}  // namespace
+
 std::map<std::string, std::string> settings_of_command(string_view line) {
   std::map<std::string, std::string> settings;
-  const nccl_words::Words words = nccl_words::split(line);
+  const nccl_words::Words words = without_comment(nccl_words::split(line));
   const bool launches = !nccl_words::test_in(words).empty() || nccl_words::launches(words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const string_view before = i > 0 ? words[i - 1] : string_view();
     // In the middle of a line only behind a word that sets it, or beside what it is set for.
-    const bool set = i == 0 || launches || before == "-x" || before == "export" ||
-                     before == "env" || before == "--env" || before == "-env";
+    const bool set = i == 0 || launches || before == "-x" ||
+                     (before == "export" && is_command(words, i - 1)) || before == "env" ||
+                     before == "--env" || before == "-env";
     if (const auto setting = setting_of(words[i]); setting && set) settings.insert(*setting);
   }
   return settings;
@@ -311,6 +361,9 @@ void CommandSettings::take(string_view line) {
   if (line.find("NCCL_") == string_view::npos) return;
   for (const auto& [name, value] : settings_of_command(line))
     (exports ? exported_ : commanded_)[name] = value;
+  if (const auto unset = std::find(words.begin(), words.end(), "unset"); unset != words.end())
+    for (const string_view name : nccl_words::Words(unset + 1, words.end()))
+      exported_.erase(std::string(name));
 }
 
 void CommandSettings::give_to(NcclFacts& facts) {

@@ -89,7 +89,7 @@ void LogReader::take_printed(string_view line) {
       facts_.other_plugin.empty() && !facts_.efa_named)
     facts_.other_plugin = kSlingshot;
   if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
-    take_info(facts_, line);
+    take_nccl(line);
   else settings_.take(line);
   const Words words = split(line);
   if (from_torch(words)) return;
@@ -127,11 +127,15 @@ bool LogReader::from_torch(const Words& words) {
     const std::size_t left = words.size() - i;
     if (left > 5 && words[i] == "bandwidth" && words[i + 2] == "all_reduce" &&
         words[i + 5] == "ranks") {
-      torch_ = TorchRun{small(words[i + 4]).value_or(0), torch_.gpu};
+      torch_ = TorchRun{small(words[i + 4]).value_or(0), torch_.gpu, false};
       begin();
       return true;
     }
-    if (left > 5 && words[i].ends_with('|') && words[i + 2] == "|" && words[i + 4] == "|")
+    if (left > 5 && words[i].ends_with('|') && words[i + 1] == "payload")
+      torch_.other_table = std::find(words.begin(), words.end(), "busbw") == words.end() ||
+                           std::find(words.begin(), words.end(), "algbw") == words.end();
+    if (left > 5 && !torch_.other_table && words[i].ends_with('|') && words[i + 2] == "|" &&
+        words[i + 4] == "|")
       if (const auto bytes = binary_size(words[i + 1]))
         if (const auto busbw = in_gbps(words[i + 3]), algbw = in_gbps(words[i + 5]);
             busbw && algbw) {
@@ -207,6 +211,7 @@ bool LogReader::comment(const Words& words) {
       return true;
     }
     log_.tables.back().ended = true;
+    behind_end_ = true;
     log_.tables.back().below_minimum = words.back() == "FAILED";  // NCCL_TESTS_MIN_BW
     return true;
   }
@@ -238,6 +243,13 @@ void LogReader::begin_ranks() {
   if (log_.tables.size() == told_) return;
   give_facts();
   facts_ = {};
+  behind_end_ = false;
+  for (const std::string& line : std::exchange(nccls_behind_, {})) take_info(facts_, line);
+}
+
+void LogReader::take_nccl(string_view line) {
+  if (behind_end_) nccls_behind_.emplace_back(line);
+  else take_info(facts_, line);
 }
 
 void LogReader::note_ranks_behind() {
@@ -292,6 +304,7 @@ NcclLog LogReader::finish() {
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
                "all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line");
   }
+  for (const std::string& line : nccls_behind_) take_info(facts_, line);
   give_facts();
   if (begun_.line > 0) end_without_row();
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);

@@ -54,6 +54,7 @@ struct NcclTable {
   /// Processes that each list the same ranks: runs side by side that know nothing of each other, as
   /// mpirun starts them of an nccl-tests without MPI. 1: as it should be.
   int independent_runs = 1;
+  int groups = 1;  ///< of ranks that each run a collective of their own (NCCL_TESTS_SPLIT)
   std::string ranks_by_row;  ///< "8, 16", where rows are of different numbers of ranks
   std::string uneven;        ///< "10 on a, 6 on b", where hosts have different numbers of ranks
   /// "rank 0 is on a and on b": runs of several hosts that know nothing of each other; else "".

@@ -24,6 +24,7 @@ bool RankList::take(const nccl_words::Words& words) {
   Rank r;
   for (std::ptrdiff_t i = 1; i < between; ++i) r.host += (i > 1 ? " " : "") + std::string(on[i]);
   r.device = device[1];
+  if (words.size() > 3 && words[2] == "Group") r.group = nccl_words::small(words[3]).value_or(0);
   for (auto word = device + 2; word != words.end(); ++word)
     if (word == device + 2 && word->starts_with('[')) r.device += *word;  // the bus address
     else r.gpu += (r.gpu.empty() ? "" : " ") + std::string(*word);
@@ -98,7 +99,9 @@ std::string RankList::same_gpu() const {
 void RankList::tell(NcclTable& t) const {
   std::map<std::string, int> on_host;
   std::set<std::string> gpus;
+  std::set<int> groups;
   for (const auto& [rank, r] : ranks_) {
+    groups.insert(r.group);
     if (const std::string bus = bus_of(r.device);
         !bus.empty() && r.host == ranks_.begin()->second.host)
       t.gpu_buses.push_back(bus);
@@ -107,6 +110,7 @@ void RankList::tell(NcclTable& t) const {
     if (const auto device = nccl_words::small(r.device.substr(0, r.device.find('['))))
       t.least_on_host = std::max(t.least_on_host, *device + 1);
   }
+  t.groups = std::max(1, static_cast<int>(groups.size()));
   if (gpus.size() == 1) t.gpu = *gpus.begin();
   else if (gpus.size() > 1) t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
   if (!ranks_.empty()) t.least_listed = ranks_.rbegin()->first + 1;

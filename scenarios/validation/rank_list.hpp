@@ -35,6 +35,7 @@ class RankList {
     std::string host;    ///< "": the log does not say
     std::string device;  ///< its number and bus address there
     std::string gpu;
+    int group = 0;
   };
   void add(int rank, Rank r);
   /// How many hosts there are; 0: unknown.

@@ -30,16 +30,32 @@ void add_to(std::vector<ReferenceGroup>& groups, const EvaluatedPoint& e,
   for (ReferenceGroup* total : totals) add(*total);
 }
 
+/// Whether it was measured on an instance type, with EFA or over TCP.
+bool is_ec2(const Published& p) {
+  static const std::vector<std::string> types = Catalogue().names();
+  return std::any_of(types.begin(), types.end(),
+                     [&](const std::string& type) { return p.instance.starts_with(type); });
+}
+
 void add_to_groups(ReferenceValidation& v) {
   v.fitted.name = "all that profiles are fitted to";
   v.test_set.name = "test set: sources that no fit may use";
   v.all.name = "all";
+  ReferenceGroup ec2{"of the test set: EC2", "", {}, {}},
+      elsewhere{"of the test set: other machines and fabrics", "", {}, {}};
   for (const EvaluatedPoint& e : v.points)
-    add_to(v.groups, e, {e.point.fit ? &v.fitted : &v.test_set, &v.all});
+    if (e.point.fit) add_to(v.groups, e, {&v.fitted, &v.all});
+    else add_to(v.groups, e, {&v.test_set, &v.all, is_ec2(e.point) ? &ec2 : &elsewhere});
+  v.test_parts = {ec2, elsewhere};
   ReferenceGroup others{
-      "all-gathers and all-to-alls, of which two sources determined a number each", "", {}, {}};
-  for (const EvaluatedPoint& e : v.collectives) add_to(v.of_collectives, e, {&others});
-  v.of_collectives.push_back(others);
+      "all-gathers and all-to-alls, of which two sources determined a number each", "", {}, {}},
+      gathers{"of these: all-gathers and reduce-scatters", "", {}, {}},
+      exchanges{"of these: all-to-alls", "", {}, {}};
+  for (const EvaluatedPoint& e : v.collectives)
+    add_to(v.of_collectives, e,
+           {&others, e.point.collective == Collective::all_to_all ? &exchanges : &gathers});
+  for (const ReferenceGroup& total : {gathers, exchanges, others})
+    v.of_collectives.push_back(total);
 }
 
 std::vector<ReferenceRanking> rankings_of(const std::vector<EvaluatedPoint>& points) {

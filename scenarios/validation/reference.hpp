@@ -31,8 +31,9 @@ struct ReferenceValidation {
   std::vector<EvaluatedPoint> points;
   std::vector<ReferenceGroup> groups;  ///< sources in the file's order
   ReferenceGroup fitted, test_set, all;
+  std::vector<ReferenceGroup> test_parts;      ///< the test set on EC2, and elsewhere
   std::vector<EvaluatedPoint> collectives;     ///< all-gathers and others; no fit may use them
-  std::vector<ReferenceGroup> of_collectives;  ///< theirs, and their total last
+  std::vector<ReferenceGroup> of_collectives;  ///< theirs; behind them two parts and their total
   std::vector<ReferenceRanking> rankings;
   std::vector<TrainingPoint> training;
   std::size_t without_machine =

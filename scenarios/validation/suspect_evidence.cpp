@@ -1,7 +1,11 @@
 // What a log says for a suspect, and against it.
+#include <algorithm>
+#include <set>
+
 #include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 #include "scenarios/validation/suspects.hpp"
+#include "topologies/graph.hpp"
 
 namespace foreduce {
 namespace {
@@ -10,6 +14,21 @@ namespace {
 /// topology decides (NCCL's docs, env.html).
 bool forbids_gpudirect(const std::string& level) {
   return nccl_words::lower(level) == "loc" || level == "0";
+}
+
+/// Cards on the rails that its GPUs use: of fewer GPUs than cards, not all.
+int cards_of_gpus(const Machine& machine) {
+  const NodeGraph graph(machine);
+  std::set<int> rails;
+  for (int g = 0; g < machine.gpus(); ++g) rails.insert(graph.rail_of(g));
+  return machine.nic.count * static_cast<int>(rails.size()) / std::max(1, graph.rails());
+}
+
+/// Whether NCCL_ALGO rules NVLS out: "Ring,Tree" does, "^Ring" and a list with NVLS do not.
+bool forbids_nvls(const std::string& algorithms) {
+  const std::string list = nccl_words::lower(algorithms);
+  const bool named = list.find("nvls") != std::string::npos;
+  return !list.empty() && list.starts_with('^') == named;
 }
 
 }  // namespace
@@ -33,7 +52,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       if (const auto listed = log.cards_listed();  // which EFA's plugin does not read
           !log.nics && listed && healthy.nic.efa == 0 && listed->least == s.machine.nic.count)
         return set("NCCL_IB_HCA");
-      if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
+      if (!log.nics || *log.nics >= cards_of_gpus(healthy)) return std::nullopt;
       return evidence::Nics{*log.nics, healthy.nic.count,
                             log.most_nics == log.nics ? "" : log.nics_host,
                             log.most_nics.value_or(*log.nics)};
@@ -46,7 +65,8 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
     case Fault::channels: {
       // Half of the usual number is another release's choice.
       const double usual = s.profile.channels ? s.profile.channels->value : 0;
-      if (log.channels && (*log.channels <= 2 || 4 * *log.channels <= usual))
+      // A GPU alone on its node has as few as its card takes.
+      if (log.channels && healthy.gpus() > 1 && (*log.channels <= 2 || 4 * *log.channels <= usual))
         return evidence::Channels{*log.channels};
       // A limit says nothing of fewer channels than it leaves.
       const int held = s.channels > 0 ? s.channels : 2;
@@ -68,12 +88,15 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
       if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
       // A list may lack it; one algorithm is a suspect of its own.
-      return algorithm_forced_by(log, Collective::all_reduce) ? std::nullopt : set("NCCL_ALGO");
+      return algorithm_forced_by(log, Collective::all_reduce) ||
+                     !forbids_nvls(log.setting("NCCL_ALGO"))
+                 ? std::nullopt
+                 : set("NCCL_ALGO");
     default: return std::nullopt;
   }
 }
 
-bool contradicted(const NcclFacts& log, const Setup& s) {
+bool contradicted(const NcclFacts& log, const Setup& s, const Machine& healthy) {
   const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault()) {
     case Fault::sockets:
@@ -83,11 +106,13 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:
+      return sockets || (healthy.nic.count > 1 &&
+                         static_cast<int>(log.cards_in_use.size()) >= healthy.nic.count);
     case Fault::cards:
     case Fault::link: return sockets;
     case Fault::no_nvls:
       return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&
-             log.setting("NCCL_ALGO").empty();
+             !forbids_nvls(log.setting("NCCL_ALGO"));
     case Fault::latency:
     case Fault::floor: return sockets;  // both are of a cluster that talks over EFA
     default: return false;

@@ -73,6 +73,6 @@ std::optional<NcclAlgorithm> algorithm_forced_by(const NcclFacts& facts, Collect
 std::optional<Evidence> evidence_for(const NcclFacts& facts, const Setup& suspect,
                                      const Machine& healthy);
 /// Whether the log speaks against it.
-bool contradicted(const NcclFacts& facts, const Setup& suspect);
+bool contradicted(const NcclFacts& facts, const Setup& suspect, const Machine& healthy);
 
 }  // namespace foreduce

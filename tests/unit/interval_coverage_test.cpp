@@ -25,13 +25,15 @@ TEST(IntervalCoverage, CountsHealthySitesApartFromAll) {
   // The second is one that models/reference/healthy.yaml calls not healthy.
   const auto ranges = interval_coverage(
       {point("a", 0.5), point("a", 1.5), point("awsome-dt-p5-2023-11", 3), point("b", -0.9)});
-  ASSERT_EQ(ranges.size(), 4u);
+  ASSERT_EQ(ranges.size(), 6u);
   EXPECT_EQ(ranges[0].points, 4u);
   EXPECT_EQ(ranges[0].sources, 3u);
   EXPECT_EQ(ranges[0].healthy_points, 3u);
   EXPECT_NEAR(ranges[0].healthy_inside, 2.0 / 3, 1e-9);
   EXPECT_NEAR(ranges[0].healthy_width, 1.44, 1e-9);
   EXPECT_EQ(ranges[3].points, 0u);
+  EXPECT_EQ(ranges[4].points, 4u);  // below 1 MiB
+  EXPECT_EQ(ranges[5].points, 0u);
 }
 
 // Its own points say nothing of how far a source may be off.

@@ -47,6 +47,18 @@ LogCluster cluster_seen(const std::string& text, const std::string& instance, in
   return cluster_of_log(log, log.tables.front(), instance, nodes);
 }
 
+// NCCL_TESTS_SPLIT: groups of two were judged as one of all.
+TEST(LogCluster, RefusesRanksInSeveralGroups) {
+  std::string text = kRun;
+  for (int rank = 0; rank < 16; ++rank)
+    text +=
+        fmt::format("#  Rank {0:2} Group {1:2} Pid 1 on host{2} device {1} [0x03] NVIDIA H100\n",
+                    rank, rank % 8, rank / 8);
+  text += kColumns;
+  text += "67108864 16777216 float sum -1 5600.0 11.98 11.98 0\n";
+  EXPECT_SAYS(error_of<InputError>([&] { cluster_seen(text, "p5.48xlarge", 2); }), "8 groups");
+}
+
 /// Ranks of an UltraServer's trays, each a host with four GPUs.
 std::string in_trays(int hosts) {
   std::string text;

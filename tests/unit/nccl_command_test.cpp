@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/validation/nccl_log.hpp"
+#include "scenarios/validation/suspects.hpp"
+#include "tests/support/machines.hpp"
 #include "tests/support/nccl_logs.hpp"
 
 namespace foreduce {
@@ -45,6 +47,22 @@ TEST(ParseNcclLog, ReadsSettingsOfTheCommand) {
   const NcclLog one = parse_nccl_log(
       "x.txt", ring + "a:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n" + recent_log());
   EXPECT_EQ(one.tables.at(0).facts.setting("NCCL_ALGO"), "Tree");
+}
+
+// What was put out of use was named as the cause that the log says.
+TEST(ParseNcclLog, TakesNoSettingOfCommentsAndProse) {
+  for (const char* line :
+       {"# export NCCL_P2P_DISABLE=1", "  #export NCCL_P2P_DISABLE=1",
+        "  # - -x NCCL_P2P_DISABLE=1", "mpirun -np 16 ./all_reduce_perf # -x NCCL_P2P_DISABLE=1",
+        "Try export NCCL_P2P_DISABLE=1 and see.", "You may also export NCCL_P2P_DISABLE=1"})
+    EXPECT_TRUE(settings_of_command(line).empty()) << line;
+  for (const char* line :
+       {"root@host:/# export NCCL_P2P_DISABLE=1", "$ export NCCL_P2P_DISABLE=1",
+        "cd /opt && export NCCL_P2P_DISABLE=1", "then export NCCL_P2P_DISABLE=1"})
+    EXPECT_EQ(settings_of_command(line).count("NCCL_P2P_DISABLE"), 1u) << line;
+  const NcclLog log =
+      parse_nccl_log("x.txt", "export NCCL_P2P_DISABLE=1\nunset NCCL_P2P_DISABLE\n" + recent_log());
+  EXPECT_EQ(log.tables.at(0).facts.setting("NCCL_P2P_DISABLE"), "");
 }
 
 TEST(ParseNcclLog, CountsTheCardsThatASettingLists) {
@@ -99,6 +117,84 @@ TEST(ParseNcclLog, ReadsRatesOfCardsPluginsAndWarnings) {
   take_info(google, "n:1:1 [0] NCCL INFO Using network GPUDirectTCPX_v7");
   EXPECT_EQ(google.other_plugin, "GPUDirectTCPX_v7");
   EXPECT_EQ(google.network, NcclNetwork::unknown);
+}
+
+TEST(ParseNcclLog, TakesOnlyWhatSaysThatCardsDoNotReachGpus) {
+  const auto gpudirect = [](std::initializer_list<const char*> lines) {
+    NcclFacts facts;
+    for (const char* line : lines) take_info(facts, line);
+    return facts.gpudirect;
+  };
+  constexpr auto kReceives =
+      "a:1:2 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [receive] via NET/IB/0/GDRDMA";
+  EXPECT_EQ(gpudirect({"a:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 0 / HCA 3 (distance 7 "
+                       "> 4)",
+                       kReceives}),
+            true);
+  EXPECT_EQ(gpudirect({kReceives,
+                       "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 "
+                       "'mlx5_0'"}),
+            false);
+  // Before Ampere the host reads a GPU that sends.
+  constexpr auto kSends = "a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0";
+  EXPECT_EQ(gpudirect({kSends, kReceives, kSends}), true);
+  EXPECT_EQ(gpudirect({kSends}), false);
+}
+
+TEST(ParseNcclLog, CountsNoChannelsOfConnectionsAndNoMergedPorts) {
+  NcclFacts facts;
+  take_info(facts, "a:1:2 [0] NCCL INFO Channel 00/1 : 0[0] -> 8[0] [send] via NET/IB/5/GDRDMA");
+  EXPECT_EQ(facts.channels, std::nullopt);
+  EXPECT_EQ(facts.cards_in_use, std::set<int>{5});
+  take_info(facts,
+            "a:1:2 [0] NCCL INFO NET/IB : Using [0]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE} "
+            "[1]={[2] mlx5_4:1/RoCE, [3] mlx5_5:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>");
+  EXPECT_EQ(facts.nics, std::nullopt);
+}
+
+TEST(Suspects, NvlsIsForbiddenByListsThatLackIt) {
+  const Machine machine = machine_named("p5.48xlarge");
+  const foreduce::Setup no_nvls{cause::NoNvls{}, machine, Profiles().made_for("p5.48xlarge")};
+  const auto told = [&](const char* algorithms) {
+    NcclFacts facts;
+    facts.settings["NCCL_ALGO"] = algorithms;
+    return evidence_for(facts, no_nvls, machine).has_value();
+  };
+  EXPECT_TRUE(told("Ring,Tree"));
+  EXPECT_TRUE(told("^NVLS,NVLSTree"));
+  EXPECT_FALSE(told("Ring,Tree,NVLS,NVLSTree"));
+  EXPECT_FALSE(told("^Ring"));
+}
+
+TEST(Suspects, CardsOfOtherGpusAreNotMissed) {
+  const Machine eight = machine_named("hgx-h100-ib"), one = eight.with_gpus(1);
+  const auto told = [&](const Machine& healthy, int cards) {
+    NcclFacts facts;
+    facts.nics = facts.most_nics = cards;
+    const foreduce::Setup rails{cause::FewNics{}, healthy, Profiles().made_for("p5.48xlarge")};
+    return evidence_for(facts, rails, healthy).has_value();
+  };
+  EXPECT_TRUE(told(eight, 4));
+  EXPECT_FALSE(told(one, 1));
+  NcclFacts all;
+  for (int card = 0; card < 8; ++card) all.cards_in_use.insert(card);
+  const foreduce::Setup rails{cause::FewNics{}, eight, Profiles().made_for("p5.48xlarge")};
+  EXPECT_TRUE(contradicted(all, rails, eight));
+  all.cards_in_use.erase(3);
+  EXPECT_FALSE(contradicted(all, rails, eight));
+}
+
+// A table of times under the benchmark's own was read as busbw and algbw.
+TEST(ParseNcclLog, TakesNoOtherTableForPyTorchsBenchmark) {
+  const NcclLog log = parse_nccl_log(
+      "x.txt",
+      "The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):\n"
+      "| payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n"
+      "|    1MiB |   1.50GBps |   0.80GBps |\n\n"
+      "| payload | 1 node     | 4 nodes    | slowdown |\n| ------: | ---: | ---: | ---: |\n"
+      "|    4MiB |   3.75GBps |   2.00GBps |     2x |\n");
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].rows.size(), 1u);
 }
 
 }  // namespace

@@ -118,14 +118,27 @@ TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
                                   "NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n"
                                   "NCCL INFO NCCL_PASSWORD set by environment to secret\n");
   ASSERT_EQ(log.tables.size(), 2u);
-  EXPECT_EQ(log.tables[0].facts.network, NcclNetwork::sockets);  // before the next run began
-  EXPECT_EQ(log.tables[1].facts.network, NcclNetwork::unknown);
+  EXPECT_EQ(log.tables[0].facts.network, NcclNetwork::unknown);
+  EXPECT_EQ(log.tables[1].facts.network, NcclNetwork::sockets);  // behind the end of the first
   EXPECT_TRUE(log.tables[0].facts.settings.empty());
   EXPECT_EQ(log.tables[1].facts.settings,
             (std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}}));
 }
 
 // -C 1: the column says how long the CPU was busy, and the bandwidths are of the GPU all the same.
+// Other ranks than the first begin before the next run's heading: what they said was given to the
+// run that had ended, and a run over sockets was called one over EFA.
+TEST(ParseNcclLog, GivesWhatFollowsARunToTheNextOne) {
+  const std::string sockets = "a:1:2 [1] NCCL INFO Using network Socket\n",
+                    efa = "a:1:2 [1] NCCL INFO Using network AWS Libfabric\n";
+  const NcclLog log = parse_nccl_log("x.txt", sockets + recent_log() + efa + recent_log() +
+                                                  "a:1:2 [1] NCCL INFO 2 coll channels\n");
+  ASSERT_EQ(log.tables.size(), 2u);
+  EXPECT_EQ(log.tables[0].facts.network, NcclNetwork::sockets);
+  EXPECT_EQ(log.tables[1].facts.network, NcclNetwork::efa);
+  EXPECT_EQ(log.tables[1].facts.channels, 2) << "behind the last run it is the last run's";
+}
+
 TEST(ParseNcclLog, TakesTheTimeOfTheGpuFromItsBandwidth) {
   const NcclLog log =
       parse_nccl_log("x.txt", R"(# size count type redop root cputime algbw busbw #wrong
@@ -248,7 +261,7 @@ TEST(ParseNcclLog, NamesTheHostsWithoutGpudirect) {
   take_info(facts, "gpu37:10:11 [0] NCCL INFO Channel 00 : 0[1] -> 8[1] [receive] via NET/IB/0");
   EXPECT_EQ(facts.hosts_without_gpudirect(), "gpu37");
   take_info(facts, "gpu32:10:11 [0] NCCL INFO Channel 01 : 8[1] -> 0[1] [send] via NET/IB/0");
-  EXPECT_EQ(facts.hosts_without_gpudirect(), "");  // none has it throughout
+  EXPECT_EQ(facts.hosts_without_gpudirect(), "gpu37") << "what sends need not have it";
   EXPECT_FALSE(*facts.gpudirect);
 }
 
