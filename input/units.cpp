@@ -114,9 +114,16 @@ std::string meant(const std::string& unit, const Unit* table) {
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return text;
   };
+  // Eight bits and one are told apart: "50 GBps" is no 50 Gbps.
+  std::string begin = unit;
+  for (const auto& [other, usual] : {std::pair("Bytes", "B"), {"Bps", "B/s"}, {"/sec", "/s"}})
+    if (const auto at = begin.find(other); at != std::string::npos)
+      begin.replace(at, std::string_view(other).size(), usual);
+  const bool exact = begin != unit;
   std::string all;
   for (; table->spelling; ++table)
-    if (table->offered && lower(table->spelling).starts_with(lower(unit)))
+    if (table->offered &&
+        (exact ? begin == table->spelling : lower(table->spelling).starts_with(lower(begin))))
       all += (all.empty() ? "did you mean " : " or ") + std::string(table->spelling);
   return all.empty() || unit.empty() ? "" : all + "? ";
 }

@@ -85,7 +85,7 @@ bool shrinks_images(const Workload& workload);
 /// One GPU's memory at its fullest, which is at the end of the last forward pass.
 struct MemoryBy {
   Bytes parameters;   ///< that stay: all, or the GPU's shard
-  Bytes gradients;    ///< that stay
+  Bytes gradients;    ///< that stay; of a GPU alone, by how much they exceed what forward keeps
   Bytes optimizer;    ///< its states, with the fp32 weights of mixed precision where those are its
   Bytes gathered;     ///< units whose parameters are there whole, and the gradients of one
   Bytes activations;  ///< at least; 0: unknown
@@ -110,6 +110,9 @@ struct MemoryQuestion {
   /// Whether gradients are copied into buckets of their own before they travel: PyTorch's DDP
   /// among several GPUs, unless gradient_as_bucket_view makes gradients views of the buckets.
   bool bucket_copies = false;
+  /// Whether no other GPU has a copy or a part of what it has: its gradients are then freed before
+  /// forward (zero_grad's set_to_none), and stand in no buffer of DDP's, ZeRO's or FSDP's.
+  bool alone = false;
 
   bool operator==(const MemoryQuestion&) const = default;
 };

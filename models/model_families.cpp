@@ -53,6 +53,8 @@ const std::vector<std::pair<std::string, Head>>& head_names() {
       {"ForPreTraining", Head::pretraining},
       {"ForSequenceClassification", Head::classes},
       {"ForImageClassification", Head::classes},
+      {"ForQuestionAnswering", Head::spans},
+      {"ForTokenClassification", Head::tags},
       {"Model", Head::none}};
   return all;
 }

@@ -60,7 +60,15 @@ class ConfigKeys {
 };
 
 /// What stands on a model's last layer, by the end of its class's name.
-enum class Head : std::uint8_t { none, language, masked, pretraining, classes };
+enum class Head : std::uint8_t {
+  none,
+  language,
+  masked,
+  pretraining,
+  classes,
+  spans,  ///< whether an answer begins or ends at each position
+  tags    ///< a class for each position
+};
 
 /// A model as a family's function makes it.
 struct FamilyModel {

@@ -54,10 +54,19 @@ void two_layers_of_classes(const FamilyInput& in, std::size_t hidden, TensorList
   t.linear("classifier.out_proj", hidden, in.keys.labels(), 1, Bias::with);
 }
 
+/// What tells something of each position.
+void layer_of_positions(const FamilyInput& in, std::size_t hidden, double positions,
+                        TensorList& t) {
+  if (in.head == Head::spans) t.linear("qa_outputs", hidden, 2, positions, Bias::with);
+  if (in.head == Head::tags)
+    t.linear("classifier", hidden, in.keys.labels(), positions, Bias::with);
+}
+
 void bert_heads(const FamilyInput& in, const BertShape& s, const std::string& model,
                 TensorList& t) {
   const bool predicts = in.head == Head::masked || in.head == Head::pretraining;
-  if (in.head != Head::masked) t.linear(model + "pooler.dense", s.hidden, s.hidden, 1, Bias::with);
+  const bool pools = in.head != Head::masked && in.head != Head::spans && in.head != Head::tags;
+  if (pools) t.linear(model + "pooler.dense", s.hidden, s.hidden, 1, Bias::with);
   if (predicts) {
     t.add("cls.predictions.bias", s.vocabulary);
     t.linear("cls.predictions.transform.dense", s.hidden, s.hidden, s.tokens, Bias::with);
@@ -124,6 +133,7 @@ FamilyModel bert_like(const FamilyInput& in, const BertKind& kind) {
                   {"attention.self.", "attention.output.dense", "attention.output.LayerNorm"},
                   s.hidden, s.inner, s.tokens, Bias::with, m.tensors);
   kind.heads(in, s, model, m.tensors);
+  layer_of_positions(in, s.hidden, s.tokens, m.tensors);
   m.score_macs = score_macs(s.layers, sequence, sequence, s.hidden);
   return m;
 }
@@ -175,6 +185,7 @@ FamilyModel distilbert(const FamilyInput& in) {
     m.tensors.linear("pre_classifier", hidden, hidden, 1, Bias::with);
     m.tensors.linear("classifier", hidden, c.labels(), 1, Bias::with);
   }
+  layer_of_positions(in, hidden, tokens, m.tensors);
   m.score_macs = score_macs(layers, sequence, sequence, hidden);
   return m;
 }
@@ -263,6 +274,7 @@ FamilyModel deberta_v2(const FamilyInput& in) {
     m.tensors.norm(model + "encoder.conv.LayerNorm", s.hidden, Norm::layer);
   }
   deberta_heads(in, s, m.tensors);
+  layer_of_positions(in, s.hidden, s.tokens, m.tensors);
   m.score_macs = score_macs(s.layers, sequence, sequence, s.hidden);
   // Words' scores with positions: once with each row, and no second time with values.
   const std::size_t kinds = std::size_t{r.of_keys} + std::size_t{r.of_queries};
@@ -275,11 +287,12 @@ FamilyModel deberta_v2(const FamilyInput& in) {
 }  // namespace
 
 const std::vector<ModelFamily>& encoder_families() {
-  static const std::vector<Head> usual = {Head::masked, Head::none, Head::classes};
+  static const std::vector<Head> usual = {Head::masked, Head::none, Head::classes, Head::spans,
+                                          Head::tags};
   static const std::vector<ModelFamily> all = {
       {"bert",
        "Bert",
-       {Head::masked, Head::pretraining, Head::none, Head::classes},
+       {Head::masked, Head::pretraining, Head::none, Head::classes, Head::spans, Head::tags},
        bert,
        "bert-large"},
       {"roberta", "Roberta", usual, roberta, "bert-large"},
@@ -287,13 +300,13 @@ const std::vector<ModelFamily>& encoder_families() {
       {"camembert", "Camembert", usual, roberta, "bert-large"},
       {"electra",
        "Electra",
-       {Head::pretraining, Head::masked, Head::none, Head::classes},
+       {Head::pretraining, Head::masked, Head::none, Head::classes, Head::spans, Head::tags},
        electra,
        "bert-large"},
       {"distilbert", "DistilBert", usual, distilbert, "bert-large"},
       {"deberta-v2",
        "DebertaV2",
-       {Head::none, Head::masked, Head::classes},
+       {Head::none, Head::masked, Head::classes, Head::spans, Head::tags},
        deberta_v2,
        "bert-large"},
   };

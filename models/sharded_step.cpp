@@ -439,6 +439,7 @@ Step play_sharded_step(const ShardedStepInput& in, const CollectiveCosts& costs)
     if (const auto kind = static_cast<std::size_t>(use.kind); all[kind].value > 0)
       use.exposed = line.delayed[kind] * (use.time / all[kind]);
   if (in.recording == Recording::on) step.activities = builder.activities(line);
+  wait_for_input(step, in.input);
   return step;
 }
 

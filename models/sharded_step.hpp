@@ -51,6 +51,7 @@ struct ShardedStepInput {
                             ///< takes on this one, which is the longest
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
+  Seconds input = {};     ///< as in StepInput
   Seconds least_compute = {};       ///< as in StepInput
   std::size_t block_output = 0;     ///< elements that a block hands to the next, of a micro-batch
                                     ///< and of the GPU's part of its sequences

@@ -234,16 +234,23 @@ Step repeated(Step one, const StepInput& in) {
       if (a.work == Work::optimizer) a.alone = in.optimizer;
       step.activities.push_back(a);
     }
+  wait_for_input(step, in.input);
   return step;
 }
 
 }  // namespace
 
+void wait_for_input(Step& step, Seconds input) {
+  step.input_wait = std::max(Seconds{0}, input - step.total);
+  step.overhead += step.input_wait;
+  step.total += step.input_wait;
+}
+
 Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   if (in.every_micro_batch && in.accumulation > 1) {
     StepInput one = in;
     one.accumulation = 1;
-    one.optimizer = one.overhead = Seconds{0};
+    one.optimizer = one.overhead = one.input = Seconds{0};
     return repeated(play_step(one, all_reduce), in);
   }
   Step step;
@@ -272,6 +279,7 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
                       ? step.exposed_communication * (use.time / step.communication)
                       : Seconds{0};
   if (in.recording == Recording::on) record(step, in, begin);
+  wait_for_input(step, in.input);
   return step;
 }
 

@@ -67,6 +67,7 @@ struct StepInput {
   double compute_share = 1;  ///< speed of backward while an all-reduce is under way
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
+  Seconds input = {};     ///< in which a step's samples come, while the step before runs
   Seconds least_compute = {};  ///< of all arithmetic of a micro-batch at the GPU's peak, what is
                                ///< computed again included; 0: unknown
   GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
@@ -113,6 +114,7 @@ struct Step {
   Seconds backward_end;
   Seconds waiting;                ///< what forward and backward take longer on the slowest GPU
   Seconds overhead = {};          ///< when nothing computes or travels
+  Seconds input_wait = {};        ///< the part of it that waits for samples
   Seconds exposed_communication;  ///< total - compute - waiting - bubble - overhead: waiting for
                                   ///< gradients, and computing more slowly
   Seconds communication;          ///< sum of all all-reduces
@@ -121,6 +123,10 @@ struct Step {
   std::vector<CollectiveUse> collectives;  ///< by kind and size; their `exposed` adds up
   std::vector<Activity> activities;        ///< if recorded; on one stream they do not overlap
 };
+
+/// Lengthens a step whose samples take longer to come: loaders work ahead, so it waits for no more
+/// than the rest.
+void wait_for_input(Step& step, Seconds input);
 
 /// How long an all-reduce of that many elements takes alone.
 using AllReduceTime = std::function<Seconds(std::size_t elements)>;

@@ -32,6 +32,7 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
   double total = 0;
   std::string line;
   for (int number = first_line; std::getline(in, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || line[0] == '#') continue;
     const auto first = line.find(','), second = line.find(',', first + 1),
                third = std::min(line.find(',', second + 1), line.size());

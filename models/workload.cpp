@@ -149,18 +149,19 @@ double linear_share(const Workload& workload, const std::string& sample) {
 }
 
 void add_length(Workload& workload, const std::string& sample) {
-  const Variant* usual = workload.variant("");
-  const double asked = tokens_of(sample), most = usual ? tokens_of(usual->sample) : 0;
-  const double linear = linear_share(workload, "");
-  // A table of learned positions has no rows for more.
-  const bool any_length = workload.transformer && workload.transformer->positions == "rotary";
+  const double asked = tokens_of(sample);
+  const auto longest = std::max_element(
+      workload.variants.begin(), workload.variants.end(),
+      [](const Variant& a, const Variant& b) { return tokens_of(a.sample) < tokens_of(b.sample); });
+  if (longest == workload.variants.end()) return;
+  const double most = tokens_of(longest->sample), linear = linear_share(workload, longest->sample);
   constexpr double kLongest = 1e8;
-  if (workload.variant(sample) || asked < 1 || asked > (any_length ? kLongest : most) ||
+  if (workload.variant(sample) || asked < 1 || asked > (workload.any_length() ? kLongest : most) ||
       asked != std::floor(asked) || linear >= 1)
     return;
   const double part = asked / most;
   workload.variants.push_back(
-      {sample, usual->train_gflop * (linear * part + (1 - linear) * part * part)});
+      {sample, longest->train_gflop * (linear * part + (1 - linear) * part * part)});
 }
 
 namespace {

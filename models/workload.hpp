@@ -115,6 +115,7 @@ struct Workload {
   // Where `tensors` come from; one of these three:
   std::string tensors_in;                       ///< a CSV file, or its lines
   std::optional<TransformerShape> transformer;  ///< a decoder's shape
+  std::string positions;                        ///< of `tensors`: "rotary", or not known
   int blocks = 0;                               ///< so many equal tensors of `parameters`
   std::optional<Count> parameters;              ///< published
   std::optional<Experts> experts;               ///< of a mixture of experts
@@ -135,6 +136,9 @@ struct Workload {
   const Variant* variant(const std::string& sample) const;
   /// "did you mean …" for a sample that it does not have.
   std::string suggest_sample(const std::string& sample) const;
+  /// Whether a sample may have any number of tokens: a table of learned positions has no rows for
+  /// more than it was made for.
+  bool any_length() const { return (transformer ? transformer->positions : positions) == "rotary"; }
 };
 
 /// What a decoder of that width is assumed to reach of which nobody said more: as Llama-2 7B, and

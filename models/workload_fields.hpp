@@ -2,6 +2,10 @@
 // scenario`.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "input/fields.hpp"
 #include "models/workload.hpp"
 
@@ -142,6 +146,10 @@ void describe(Fields& f, Workload& w) {
              "CSV file of any other model, or its lines themselves after a |, a line a tensor in "
              "order of registration: name, elements, forward MACs per sample, and perhaps the "
              "measured µs of its backward.");
+  f.optional("positions", w.positions,
+             "Of tensors: rotary says that a sample may be longer than the variants. A transformer "
+             "says it itself. Default: not known, so that no sample is longer.",
+             OneOf{"kind of positions", {"rotary"}});
   f.optional(
       "blocks", w.blocks,
       "Without tensors: parameters in so many equal tensors. Activations are taken for those "
@@ -183,6 +191,15 @@ void describe(Fields& f, Workload& w) {
     if (!r.has("transformer") && w.variants.empty())
       r.problem("variants",
                 "at least one variant is needed, e.g. [{ sample: 1024 tokens, train_gflop: 860 }]");
+    std::vector<std::string> samples;
+    for (const Variant& v : w.variants) samples.push_back(v.sample);
+    if (samples.empty() && w.transformer)
+      samples.push_back(fmt::format("{} tokens", w.transformer->sequence));
+    for (const Measured& m : w.measured)
+      if (std::find(samples.begin(), samples.end(), m.sample) == samples.end())
+        r.problem("measured",
+                  fmt::format("the rate of '{}' is of a sample that variants lack", m.sample),
+                  suggest(m.sample, samples));
     if (w.title.empty()) w.title = w.name;
   });
 }

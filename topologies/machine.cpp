@@ -209,7 +209,8 @@ void describe(Fields& f, Machine& m) {
   f.optional("like", m.like,
              "machine of foreduce list instances, or ./file.yaml, that this machine starts from; "
              "other keys override its");
-  f.required("instance", m.name, "name of the instance type");
+  f.required("instance", m.name,
+             "name of the instance type; with like, that of the other machine where it is missing");
   f.optional("note", m.note, "anything a reader should know");
   f.optional("price", m.price, "what an hour costs: 10 USD/h, or with its date as a map");
   f.optional("gpu", m.gpu, "the accelerators");

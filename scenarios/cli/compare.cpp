@@ -13,11 +13,25 @@ struct CompareArguments {
   SweepArguments sweep;
 };
 
+/// Of a scenario with a workload: its strategies and algorithms side by side, as predict answers.
+int compare_strategies(const Scenario& scenario, const CompareArguments& a) {
+  if (a.check || a.output.format() == Format::nccl_tests)
+    throw input_error(
+        fmt::format("{}: this is of collectives, and {} has a workload and no messages",
+                    a.check ? "--check" : "--format nccl-tests", scenario.file),
+        "leave it out, or give messages: { sizes: 1 GiB }");
+  return answer_sweep<Prediction>(scenario, a.output, a.simulation, a.sweep,
+                                  [](const Scenario& s, const SweepOptions& o,
+                                     const OnPoint<Prediction>& p) { return predict(s, o, p); });
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
-      "compare", "Compare algorithms for a collective over message sizes, with the lower bound.");
+      "compare",
+      "Compare algorithms for a collective over message sizes, with the lower bound; of a scenario "
+      "with a workload, strategies of training, as predict does.");
   const auto a = std::make_shared<CompareArguments>();
   a->messages.add_to(*command);
   a->output.add_to(*command, Forms::with_nccl_tests);
@@ -36,11 +50,14 @@ void add_compare(CLI::App& app, Action& action) {
                           "--sizes 1MiB:1GiB:x4",
                           "foreduce compare --instance p4d.24xlarge --nodes 8 --collective "
                           "all_gather --sizes 16MiB:1GiB:x4",
-                          "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});
+                          "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests",
+                          "foreduce compare scenarios/ddp-or-fsdp-g5.yaml"});
   command->callback([a, &action] {
     action = [a] {
+      const Scenario asked = a->messages.asked();
+      if (asked.workload && !asked.messages) return compare_strategies(asked, *a);
       return answer_sweep<Comparison>(
-          a->messages.asked(), a->output, a->simulation, a->sweep,
+          asked, a->output, a->simulation, a->sweep,
           [&](const Scenario& s, SweepOptions o, const OnPoint<Comparison>& p) {
             o.batch.check_sums = a->check;
             return compare(s, o, p);

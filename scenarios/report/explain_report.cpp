@@ -18,7 +18,7 @@ struct PartWords {
 
 /// By PartKind: the word in JSON, and what a reader is told.
 PartWords words_of(PartKind kind) {
-  static constexpr std::array<PartWords, 17> kAll = {
+  static constexpr std::array<PartWords, 18> kAll = {
       {{"launch", "kernel launch"},
        {"overhead", "handling messages"},
        {"rest", "rest between messages"},
@@ -34,6 +34,7 @@ PartWords words_of(PartKind kind) {
        {"beside", "collectives slowed by others"},
        {"cycle", "wait for Horovod's cycle"},
        {"step_overhead", "step overhead"},
+       {"input_wait", "wait for input"},
        {"bubble", "pipeline bubble"},
        {"collective", "communication"}}};
   return kAll.at(static_cast<std::size_t>(kind));

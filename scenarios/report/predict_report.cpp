@@ -163,7 +163,8 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                   milliseconds(number_or(best, "compute_time_s", 0)));
   for (const auto& [key, part] : {std::pair("straggler_wait_s", "the wait for the slowest GPU"),
                                   {"pipeline_bubble_s", "the pipeline's bubble"},
-                                  {"step_overhead_s", "the step's overhead"}})
+                                  {"step_overhead_s", "the step's overhead"},
+                                  {"input_wait_s", "the wait for input"}})
     if (const double takes = number_or(best, key, 0); takes > 0)
       text += fmt::format(", {} {}", part, milliseconds(takes));
   if (best.value("gpus", 1) > 1)
@@ -420,7 +421,8 @@ Json point_report(const Prediction& p, Cost cost) {
   j["compute_time_s"] = p.step.compute.value;
   j["communication_time_s"] = p.step.communication.value;
   j["straggler_wait_s"] = p.step.waiting.value;
-  j["step_overhead_s"] = p.step.overhead.value;
+  j["step_overhead_s"] = (p.step.overhead - p.step.input_wait).value;
+  j["input_wait_s"] = p.step.input_wait.value;
   j["exposed_communication_s"] = p.step.exposed_communication.value;
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
@@ -450,7 +452,8 @@ Json point_report(const Prediction& p, Cost cost) {
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
-  j["peak_memory_bytes"] = p.memory.peak().value;
+  // Without activations it would be a small part, read as an answer.
+  j["peak_memory_bytes"] = p.memory.activations.value > 0 ? Json(p.memory.peak().value) : Json();
   j["memory_by"] = memory_report(p.memory);
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));

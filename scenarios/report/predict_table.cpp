@@ -38,7 +38,10 @@ bool fits_memory(const Json& p) { return text_or(p, "memory_shortage").empty(); 
 
 std::string memory_cell(const Json& p) {
   const double peak = number_or(p, "peak_memory_bytes", 0);
-  if (peak <= 0) return "-";
+  if (peak <= 0) {
+    const double state = number_or(p, "state_bytes", 0);
+    return state > 0 ? "over " + size_words(state) : "-";
+  }
   const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
   const double gib = peak / (1 << 30);
   if (p.value("memory_uncertain", false)) return size_words(peak) + " ~ " + has;

@@ -134,9 +134,10 @@ std::string step_svg(const Prediction& p) {
              "bubble", "the other stages fill and drain");
   }
   if (overhead) {
-    rows.name(last, "step overhead");
-    rows.box(last, (p.step.total - p.step.overhead).value, p.step.total.value, "#bbbbbb",
-             "step overhead", "no GPU computes");
+    const char* what = p.step.input_wait.value > 0 ? "wait for input" : "step overhead";
+    rows.name(last, what);
+    rows.box(last, (p.step.total - p.step.overhead).value, p.step.total.value, "#bbbbbb", what,
+             "no GPU computes");
   }
   return rows.done(
       fmt::format("{} on {}, {}: a step of {}", p.model,

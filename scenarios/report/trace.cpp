@@ -198,9 +198,11 @@ std::string trace_of(const Prediction& p) {
                  p.step.bubble_start().value, (p.step.total - p.step.overhead).value);
   }
   if (p.step.overhead.value > 0) {
-    events.row(kGpu, kOverheadRow, "step overhead");
-    events.slice(kGpu, kOverheadRow, "no GPU computes (step_overhead)", "overhead",
-                 (p.step.total - p.step.overhead).value, p.step.total.value);
+    const bool waits = p.step.input_wait.value > 0;
+    events.row(kGpu, kOverheadRow, waits ? "wait for input" : "step overhead");
+    events.slice(kGpu, kOverheadRow,
+                 waits ? "no GPU computes (input_rate)" : "no GPU computes (step_overhead)",
+                 "overhead", (p.step.total - p.step.overhead).value, p.step.total.value);
   }
   events.process(kLinks, "the busiest link of each class");
   Json facts = report_head("trace");

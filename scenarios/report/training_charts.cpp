@@ -184,6 +184,8 @@ Chart step_chart(const Points& all, const std::vector<AxisColumn>& axes) {
        {std::tuple("compute_time_s", "compute", 0),
         {"straggler_wait_s", "straggler wait", 4},
         {"pipeline_bubble_s", "pipeline bubble", 3},
+        {"step_overhead_s", "step overhead", 2},
+        {"input_wait_s", "wait for input", 5},
         {"exposed_communication_s", "exposed communication", 1}}) {
     ChartSeries part{words, Drawn::line, {}, colour};
     double most = 0;

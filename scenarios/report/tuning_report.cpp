@@ -163,7 +163,7 @@ Document render_tuning(const Json& report, const View& view) {
   }
   Document document;
   document.title(fmt::format("What NCCL chooses for {}s, and what would be faster",
-                             title_of(*collective_named(text_or(report, "collective")))));
+                             title_of(collective_in(report))));
   document.gap().lines(Role::answer, answer_words(all, number_or(report, "least_gain", 1), view));
   if (!table.empty()) document.gap().table(table);
   std::string notes =

@@ -414,10 +414,9 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const Variant* variant = workload.variant(asked);
   if (!variant) {
     const bool tokens = tokens_of(asked) >= 1 && tokens_of(workload.variants.front().sample) > 0;
-    const bool rotary = workload.transformer && workload.transformer->positions == "rotary";
     const std::string length =
         !tokens ? ""
-        : rotary
+        : workload.any_length()
             ? "\n  another whole number of tokens is accepted, up to 100 million"
             : fmt::format(
                   "\n  a shorter length is accepted; for a longer one make a workload: foreduce "

@@ -157,7 +157,8 @@ void add_parts(Explanation& e, const Step& step) {
     add(e.parts, {PartKind::beside, "", {}, Seconds{lasts - alone}});
   }
   add(e.parts, {PartKind::bubble, "", {}, step.bubble});
-  add(e.parts, {PartKind::step_overhead, "", {}, step.overhead});
+  add(e.parts, {PartKind::step_overhead, "", {}, step.overhead - step.input_wait});
+  add(e.parts, {PartKind::input_wait, "", {}, step.input_wait});
   const double rest = (idle - step.bubble - step.overhead).value;
   if (rest > kSame * step.total.value) add(e.parts, {PartKind::cycle, "", {}, Seconds{rest}});
 }

@@ -30,6 +30,7 @@ enum class PartKind : std::uint8_t {
   beside,         ///< what a collective takes longer beside others
   cycle,          ///< until Horovod's next cycle
   step_overhead,  ///< when nothing computes or travels
+  input_wait,     ///< likewise, until the next samples have come
   bubble,         ///< of a pipeline
   collective      ///< of a collective whose messages are too many to be looked at
 };

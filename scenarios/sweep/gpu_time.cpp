@@ -153,6 +153,11 @@ StepInput step_input(const Scenario& scenario, const Prediction& p, const Comput
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
   in.overhead = scenario.workload->step_overhead;
+  if (const auto rate = scenario.workload->input_rate) {
+    const double of_node = static_cast<double>(p.batch_per_gpu) * p.accumulation * p.gpus /
+                           (static_cast<double>(p.nodes) * p.sharding.model_gpus());
+    in.input = Seconds{of_node / *rate};
+  }
   in.least_compute = compute.least;
   in.launches = compute.launches;
   in.undivided = compute.undivided;

@@ -258,17 +258,19 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.step = step_input(scenario_, p, compute, workload, job.here.slowest);
   job.step.recording = options_.recording;
   try {
-    const MemoryQuestion memory{&workload,
-                                p.sample,
-                                p.precision,
-                                p.gradient,
-                                p.batch_per_gpu,
-                                p.accumulation,
-                                p.recompute,
-                                p.recomputed_blocks,
-                                workload_.state,
-                                p.sharding,
-                                copies_gradients(scenario_.allreduce, p.sharding)};
+    const MemoryQuestion memory{
+        &workload,
+        p.sample,
+        p.precision,
+        p.gradient,
+        p.batch_per_gpu,
+        p.accumulation,
+        p.recompute,
+        p.recomputed_blocks,
+        workload_.state,
+        p.sharding,
+        copies_gradients(scenario_.allreduce, p.sharding),
+        p.sharding.sharding == Sharding::none && p.sharding.data_parallel() == 1};
     p.memory = memory_of_same(memory);
     if (p.sharding.is_ddp()) ask(job, c, method);
     else ask_sharded(job, c, method, memory);

@@ -56,6 +56,7 @@ struct WorkloadSpec {
   int recompute_blocks = 0;             ///< of a stage, that are computed again; 0: all
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
+  std::optional<double> input_rate;     ///< samples per second that come into a node
   bool cuda_graphs = false;             ///< see Workload
   bool fused_loss = false;              ///< see Workload
   double trainable = 1;                 ///< see Workload

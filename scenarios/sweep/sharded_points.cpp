@@ -191,6 +191,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
+  in.input = whole.input;
   in.least_compute = whole.least_compute * (share_of(in.units) / (plan.tensor * plan.context));
   in.optimizer = whole.optimizer * optimized_share(*longest, units, plan);
   in.accumulation = whole.accumulation;
@@ -312,9 +313,9 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   p.throughput = static_cast<double>(p.sharding.data_parallel()) * p.batch_per_gpu *
                  p.accumulation / p.step.total.value;
   // Beside GPUs that divide the whole model's work evenly, and wait for nothing.
-  p.efficiency_gpu =
-      (sharded.evenly_divided * p.accumulation + sharded.step.optimizer + p.step.overhead) /
-      p.step.total;
+  p.efficiency_gpu = (sharded.evenly_divided * p.accumulation + sharded.step.optimizer +
+                      p.step.overhead - p.step.input_wait) /
+                     p.step.total;
   p.efficiency_node = efficiency_of(p, sharded, batch);
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
 }

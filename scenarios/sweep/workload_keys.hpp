@@ -297,6 +297,21 @@ void describe_program(Fields& f, WorkloadSpec& w) {
       "vocabulary. Default: no.");
 }
 
+/// What a step takes beyond computing and communicating.
+template <class Fields>
+void describe_waits(Fields& f, WorkloadSpec& w) {
+  f.optional("step_overhead", w.step_overhead,
+             "What every optimizer step takes beyond computing and communicating: input, logging, "
+             "the framework's own code. Default: 0.",
+             Limits::between(0, 3600));
+  f.optional(
+      "input_rate", w.input_rate,
+      "Samples per second that come into a node, for all of its GPUs together: what disks, "
+      "decoding and augmentation deliver. Loaders work ahead, so a step waits where it would "
+      "take less time than its samples. Default: more than is needed.",
+      Limits::between(1e-3, 1e9));
+}
+
 template <class Fields>
 void describe(Fields& f, WorkloadSpec& w) {
   f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.",
@@ -348,10 +363,7 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");
-  f.optional("step_overhead", w.step_overhead,
-             "What every optimizer step takes beyond computing and communicating: input, logging, "
-             "the framework's own code. Default: 0.",
-             Limits::between(0, 3600));
+  describe_waits(f, w);
   describe_program(f, w);
   f.optional(
       "trainable", w.trainable,

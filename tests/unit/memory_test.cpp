@@ -152,6 +152,28 @@ TEST(MemoryBy, DdpHoldsGradientsTwice) {
   EXPECT_EQ(memory_of(q).buckets.value, 0);
 }
 
+// A GPU alone was refused what it holds: gradients are not there while activations are.
+TEST(MemoryBy, GradientsOfAGpuAloneTakeTheRoomOfActivations) {
+  const Workload w = Workloads().load("gpt2-355m");
+  MemoryQuestion q = question(w, Sharding::none);
+  q.batch = 64;
+  const MemoryBy beside = memory_of(q);
+  q.alone = true;
+  const MemoryBy many = memory_of(q);
+  EXPECT_EQ(many.gradients.value, 0);
+  EXPECT_DOUBLE_EQ(many.peak().value, (beside.peak() - beside.gradients).value);
+  // Few activations leave less room than gradients and the optimizer's temporary tensors take.
+  q.batch = 1;
+  q.recompute = Recompute::full;
+  const MemoryBy few = memory_of(q);
+  const double elements = static_cast<double>(w.elements());
+  EXPECT_NEAR(few.peak().value, few.parameters.value + few.optimizer.value + (2 + 4) * elements,
+              1e-6 * few.peak().value);
+  // What waits for another micro-batch stays.
+  q.accumulation = 2;
+  EXPECT_DOUBLE_EQ(memory_of(q).gradients.value, beside.gradients.value);
+}
+
 // Llama-3 8B in eight stages: four blocks of 218 million parameters, and the embedding or the
 // output layer, of 525 million each.
 TEST(MemoryBy, AStageHoldsOneEndOfTheModel) {

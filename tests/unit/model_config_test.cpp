@@ -217,6 +217,9 @@ TEST(ModelConfig, CountsTheTensorsOfTheClassThatItNames) {
   EXPECT_EQ(as("bert-base-uncased", "BertModel"), 109482240u);
   EXPECT_EQ(as("bert-base-uncased", "BertForPreTraining"), 110106428u);
   EXPECT_EQ(as("bert-base-uncased", "BertForSequenceClassification"), 109482240u + 2 * 769);
+  EXPECT_EQ(as("bert-base-uncased", "BertForQuestionAnswering"), 108893186u);
+  EXPECT_EQ(as("bert-base-uncased", "BertForTokenClassification"), 108893186u);  // of 2 labels
+  EXPECT_EQ(as("distilbert-base-uncased", "DistilBertForQuestionAnswering"), 66364418u);
   EXPECT_EQ(as("vit-base-patch16-224", "ViTModel"), 86389248u);
   EXPECT_EQ(as("llama2-7b", "LlamaModel"), 6738415616u - 32000u * 4096);
   EXPECT_EQ(as("roberta-base", "RobertaModel"), 124645632u);

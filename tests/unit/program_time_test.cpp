@@ -139,5 +139,36 @@ TEST(TransformersMemory, NormsOfSeveralKernelsKeepWhatTheyRead) {
                    kept("gpt2-355m", Framework::pytorch, Sharding::none));
 }
 
+// 500,000 times what the tensors take was taken without a word.
+TEST(ComputeTime, IsDoubtfulWhereASampleTakesFarMoreThanItsTensors) {
+  const Gpu gpu = *ec2("p5.48xlarge")->gpu;
+  const auto source = [&](const Workload& w, const char* sample) {
+    return compute_time({w, gpu, Precision::bf16, sample, 1}).source;
+  };
+  Workload bert = Workloads().load("bert-large");
+  bert.measured.clear();
+  EXPECT_SAYS_NOT(source(bert, "512 tokens"), "doubtful");
+  for (Variant& v : bert.variants) v.train_gflop *= 1000;
+  EXPECT_SAYS(source(bert, "512 tokens"), "times what its tensors' products take)");
+  // What a shape says of long sequences nobody wrote down wrongly.
+  Workload llama = Workloads().load("llama3-8b");
+  llama.variants[0].train_gflop *= 1000;
+  EXPECT_SAYS_NOT(source(llama, "8192 tokens"), "doubtful");
+}
+
+// An A100's tensor cores wait less for memory than an H100's: by H100's shares fine-tuning 7B to 8B
+// on A100 was predicted to take up to 1.3 times as long as it took.
+TEST(TransformersTime, AnA100ReachesMoreOfItsPeak) {
+  Workload llama = Workloads().load("llama2-7b");
+  llama.framework = Framework::transformers;
+  const auto share = [&](const char* instance) {
+    const Gpu gpu = *ec2(instance)->gpu;
+    const MicroBatch b{llama, gpu, Precision::bf16, "4096 tokens", 4};
+    return compute_at_peak(b) / compute_time(b).forward_backward;
+  };
+  EXPECT_GT(share("p4de.24xlarge"), 1.15 * share("p5.48xlarge"));
+  EXPECT_LT(share("p4de.24xlarge"), 0.8);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -214,6 +214,45 @@ TEST(Workload, TakesSamplesOfOtherLengths) {
   EXPECT_NEAR(bert.variants.at(1).train_gflop, 237.6, 0.01 * 237.6);
 }
 
+// BERT-base has 128 and 512 tokens; 384 were refused, because its first variant has fewer.
+TEST(Workload, TakesLengthsBetweenItsVariants) {
+  Workload bert = Workloads().load("bert-base");
+  add_length(bert, "384 tokens");
+  const Variant *there = bert.variant("384 tokens"), *longest = bert.variant("512 tokens");
+  ASSERT_TRUE(there);
+  EXPECT_LT(there->train_gflop, 0.75 * longest->train_gflop);
+  EXPECT_GT(there->train_gflop, 0.7 * longest->train_gflop);
+  add_length(bert, "1024 tokens");
+  EXPECT_FALSE(bert.variant("1024 tokens"));  // learned positions
+  for (const char* rotary : {"llama2-7b", "llama2-13b", "llama3-8b", "llama2-70b"}) {
+    Workload llama = Workloads().load(rotary);
+    add_length(llama, "32768 tokens");
+    EXPECT_TRUE(llama.variant("32768 tokens")) << rotary;
+  }
+}
+
+// It had infinite time.
+TEST(Workload, RefusesRatesOfSamplesThatItLacks) {
+  const std::string error = error_of<InputError>([] {
+    workload(R"(
+workload: own
+blocks: 12
+parameters: 100 million
+variants: [{ sample: 4096 features, train_gflop: 860 }]
+measured: [{ gpu: A100, precision: fp16, sample: 409 features, batch: 8, samples_per_s: 20, source: own }]
+)");
+  });
+  EXPECT_SAYS(error, "the rate of '409 features' is of a sample that variants lack");
+  EXPECT_SAYS(error, "4096 features");
+}
+
+TEST(Workload, ReadsTensorsWithLinesOfWindows) {
+  const Workload own = workload(
+      "workload: own\ntensors: \"a,1000,1000\\r\\nb,2000,2000\\r\\n\"\n"
+      "variants: [{ sample: one, train_gflop: 0.00002 }]\n");
+  EXPECT_EQ(own.elements(), 3000u);
+}
+
 TEST(Workload, TakesNoSamplesThatItCannotCount) {
   for (const auto& [name, sample] : {std::pair("gpt2-1.5b", "2048 tokens"),
                                      {"llama3-8b", "0 tokens"},
