@@ -72,34 +72,26 @@ struct Parts {
   Seconds all() const { return multiplying + attending + moving; }
 };
 
-/// What products and attention reach of a GPU's peak.
-struct Reached {
-  double products = 0, products_fp8 = 0, scores = 0;
-};
-/// The shares in training.yaml are of H100, whose tensor cores wait more for memory. An A100's
-/// largest products reach 87 % of its peak where an H100's reach 80 % (stas00/ml-engineering,
-/// maximum achievable FLOPS), and its FlashAttention-2 0.5 to 0.73 (arXiv 2307.08691, abstract).
-Reached reached_by(const Gpu& gpu) {
-  const MegatronConstants& m = training_constants().megatron;
-  constexpr double kLargestProducts = 0.87 / 0.80, kFlashAttention = (0.5 + 0.73) / 2;
-  if (!is_model(gpu.model, "A100")) return {m.products, m.products_fp8, m.scores};
-  return {m.products * kLargestProducts, m.products_fp8, kFlashAttention};
+/// What attention reaches of a GPU's peak. The share in training.yaml is of H100; of an A100's
+/// FlashAttention-2 reaches 0.5 to 0.73 (arXiv 2307.08691, abstract).
+double scores_reach(const Gpu& gpu) {
+  constexpr double kOfA100 = (0.5 + 0.73) / 2;
+  return is_model(gpu.model, "A100") ? kOfA100 : training_constants().megatron.scores;
 }
 
 Parts parts_of(const MicroBatch& b) {
   const MegatronConstants& m = training_constants().megatron;
   const TransformersConstants& h = training_constants().transformers;
   const bool fp8 = b.precision == Precision::fp8;
-  const Reached reached = reached_by(b.gpu);
   const FlopPerSecond of_16_bits = peak_of(b.gpu, Precision::bf16);
   const Flop all = work_of(b.workload, b.sample, b.batch),
              products = all * linear_share(b.workload, b.sample),
              root = products * root_products(b.workload);
   Parts parts;
-  parts.multiplying = (products - root) / (peak_of(b.gpu, b.precision) *
-                                           (fp8 ? reached.products_fp8 : reached.products)) +
-                      root / (of_16_bits * reached.products);
-  parts.attending = (all - products) * kCausal / (of_16_bits * reached.scores);
+  parts.multiplying =
+      (products - root) / (peak_of(b.gpu, b.precision) * (fp8 ? m.products_fp8 : m.products)) +
+      root / (of_16_bits * m.products);
+  parts.attending = (all - products) * kCausal / (of_16_bits * scores_reach(b.gpu));
   if (b.gpu.memory_bandwidth.value <= 0) return parts;
   const LayerOutputs put_out = layer_outputs(b.workload, b.sample, b.batch);
   Bytes moved = m.moved * put_out.all, behind{0};

@@ -11,9 +11,9 @@ namespace foreduce {
 /// library. Whoever changes one of these headers so that an older plug-in would misread it raises
 /// the number; a test notices. Older and newer plug-ins are refused, not misread.
 #ifdef _LIBCPP_VERSION
-inline constexpr const char* kPluginAbi = "8 (libc++)";
+inline constexpr const char* kPluginAbi = "9 (libc++)";
 #else
-inline constexpr const char* kPluginAbi = "8 (libstdc++)";
+inline constexpr const char* kPluginAbi = "9 (libstdc++)";
 #endif
 
 /// What a plug-in exports, as C functions. The first keeps its form for ever, since it says whether

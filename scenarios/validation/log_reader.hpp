@@ -77,6 +77,7 @@ class LogReader {
   /// What NCCL said before was of the runs before.
   void begin_ranks();
   void give_facts();
+  void begin_facts();
   /// A line of NCCL's. Behind a run's end it is of the run that follows, if one does.
   void take_nccl(std::string_view line);
   /// Says of the last table where a list of ranks follows it, and it has none of its own.

@@ -178,6 +178,7 @@ bool LogReader::comment(const Words& words) {
     if (!columns_)
       note(fmt::format("a header without time, algbw and busbw, in this order: {}",
                        fmt::join(words, " ")));
+    if (behind_end_) begin_facts();  // of a page that leaves out the lines before
     begin();
     begin_run();
     heading_seen_ = true;
@@ -240,7 +241,10 @@ void LogReader::end_without_row() {
 void LogReader::begin_ranks() {
   note_ranks_behind();
   ranks_.clear();
-  if (log_.tables.size() == told_) return;
+  if (log_.tables.size() > told_) begin_facts();
+}
+
+void LogReader::begin_facts() {
   give_facts();
   facts_ = {};
   behind_end_ = false;

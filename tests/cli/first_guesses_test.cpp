@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "input/files.hpp"
+#include "models/workload.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
@@ -161,14 +162,16 @@ TEST(FirstGuesses, InstanceThatALogIsNotOfIsCorrected) {
 // The share of the peak is that of the time beside it.
 TEST(Compute, SaysTheShareThatLaunchesLeave) {
   const TemporaryFolder folder;
-  const auto point = json_of(
-      predict_of(folder, "model: resnet50, precision: fp16, batch_per_gpu: 64"))["points"][0];
-  const double tflops = 64 * 24.54e9 / point.at("compute_time_s").get<double>() / 1e12;
+  const std::string asked =
+      predict_of(folder, "model: gpt2-355m, precision: fp16, batch_per_gpu: 2");
+  const auto point = json_of(asked)["points"][0];
+  const double of_step = point.at("model_flops_utilisation"), step = point.at("step_time_s"),
+               optimizer = 28.0 * static_cast<double>(Workloads().load("gpt2-355m").elements()) /
+                           (0.78 * 3.35e12),
+               compute = point.at("compute_time_s").get<double>() - optimizer;
   char words[16];
-  std::snprintf(words, sizeof words, "%.1f", 100 * tflops / 989);
-  EXPECT_SAYS(
-      foreduce_says(predict_of(folder, "model: resnet50, precision: fp16, batch_per_gpu: 64")).out,
-      "(" + std::string(words) + " % with launches");
+  std::snprintf(words, sizeof words, "%.2g", 100 * of_step * step / compute);
+  EXPECT_SAYS(foreduce_says(asked).out, "(" + std::string(words) + " % with launches");
 }
 
 TEST(Best, TriesWhatIsNamedBesideIt) {

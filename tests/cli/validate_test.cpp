@@ -89,7 +89,10 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
        {Limit{"all that profiles are fitted to", 0.103, 0.065},
-        Limit{"test set: sources that no fit may use", 0.25, 0.188},
+        Limit{"test set: sources that no fit may use", 0.25, 0.175},
+        Limit{"of the test set: EC2", 0.195, 0.135},
+        Limit{"of the test set: other machines and fabrics", 0.31, 0.195},
+        Limit{"of these: all-gathers and reduce-scatters", 0.155, 0.162},
         Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
         Limit{"eks-blueprints-p5-2024-10 | p5.48xlarge | 2 x 8 | nccl", 0.085, 0.03},
         Limit{"pcluster-p4de-2n | p4de.24xlarge | 2 x 8 | nccl Simple", 0.07, 0.045},
@@ -163,6 +166,9 @@ TEST_F(ValidateReference, IntervalsHoldNineOfTenOfWhatNoFitHasSeen) {
   }
   EXPECT_LE(ranges[0].at("healthy").at("median_width"), 1.6);
   EXPECT_LE(ranges[3].at("published").at("median_width"), 1.35);
+  EXPECT_LE(ranges[4].at("healthy").at("median_width"), 1.6);  // docs/accuracy-notes.md, targets
+  for (const char* of : {"healthy", "published"})
+    EXPECT_LE(ranges[5].at(of).at("median_width"), 1.35);
 }
 
 // On eight p3dn nodes ring and double tree are predicted within 0.3 % at 32 MiB, where they change

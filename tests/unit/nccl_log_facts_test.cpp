@@ -137,6 +137,12 @@ TEST(ParseNcclLog, GivesWhatFollowsARunToTheNextOne) {
   EXPECT_EQ(log.tables[0].facts.network, NcclNetwork::sockets);
   EXPECT_EQ(log.tables[1].facts.network, NcclNetwork::efa);
   EXPECT_EQ(log.tables[1].facts.channels, 2) << "behind the last run it is the last run's";
+  // A page that leaves out all lines of a run before its table's heading.
+  const std::string whole = recent_log(), table = whole.substr(whole.rfind("#       size"));
+  const NcclLog page = parse_nccl_log("x.txt", sockets + table + efa + table);
+  ASSERT_EQ(page.tables.size(), 2u);
+  EXPECT_EQ(page.tables[0].facts.network, NcclNetwork::sockets);
+  EXPECT_EQ(page.tables[1].facts.network, NcclNetwork::efa);
 }
 
 TEST(ParseNcclLog, TakesTheTimeOfTheGpuFromItsBandwidth) {
