@@ -312,7 +312,7 @@ TEST(SymmetryReduction, SmallMessagesThatDoNotDivideAreAlikeBesideTheirLatency) 
                                            {"double-tree", Collective::all_reduce},
                                            {"hierarchical", Collective::all_reduce}})
       for (const std::size_t count : nodes > 2 ? std::vector{2u, 257u, 6007u} : std::vector{257u}) {
-        SCOPED_TRACE(testing::Message() << name << ' ' << to_text(collective) << " on " << nodes
+        SCOPED_TRACE(testing::Message() << name << ' ' << name_of(collective) << " on " << nodes
                                         << " x " << machine << ", " << count);
         const CollectiveCall asked{cluster,
                                    *find_algorithm(name, collective),
