@@ -444,24 +444,32 @@ MemoryBy memory_of_alike(const MemoryQuestion& q, const std::vector<ModelUnit>& 
         m.activations / plan.context +
         Bytes{keys_and_values(*q.workload, q.sample, q.batch, plan.tensor) * bytes_of(q.precision)};
   }
+  if (q.bucket_copies && how == Sharding::none && q.workload->framework != Framework::megatron)
+    m.buckets = Bytes{gradients * trained * bytes_of(q.gradient) / plan.tensor};
+  return m;
+}
+
+/// What gradients and buckets add to the fullest moment, where activations take their room.
+void at_the_fullest(MemoryBy& m, const MemoryQuestion& q) {
+  const double wire = bytes_of(q.precision);
   if (q.alone && q.accumulation == 1 && m.activations > Bytes{0} &&
       q.workload->framework != Framework::megatron)
-    m.gradients = after_backward(m, each.optimizer > 2 * wire);
-  if (q.bucket_copies && how == Sharding::none && q.workload->framework != Framework::megatron)
-    m.buckets = beside_gradients(m, Bytes{gradients * trained * bytes_of(q.gradient) / plan.tensor},
-                                 q.accumulation);
-  return m;
+    m.gradients = after_backward(m, per_parameter(q, wire).optimizer > 2 * wire);
+  m.buckets = beside_gradients(m, m.buckets, q.accumulation);
 }
 
 /// The same where a part of the blocks is computed again.
 MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
                          double part) {
   MemoryBy m = memory_of_alike(q, units, stage, part);
-  if (q.recomputed_blocks >= 1 || q.recompute == Recompute::none) return m;
-  MemoryQuestion kept = q;
-  kept.recompute = Recompute::none;
-  m.activations = m.activations * q.recomputed_blocks +
-                  memory_of_alike(kept, units, stage, part).activations * (1 - q.recomputed_blocks);
+  if (q.recomputed_blocks < 1 && q.recompute != Recompute::none) {
+    MemoryQuestion kept = q;
+    kept.recompute = Recompute::none;
+    m.activations =
+        m.activations * q.recomputed_blocks +
+        memory_of_alike(kept, units, stage, part).activations * (1 - q.recomputed_blocks);
+  }
+  at_the_fullest(m, q);
   return m;
 }
 

@@ -332,10 +332,11 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
   };
   const double fast =
       fastest_compute(compute.faster, input.forward + input.backward, input.least_compute);
-  return span_of_totals(play_step(input, all_reduce).total,
-                        {play_step(input, low).total, play_step(input, high).total},
-                        {scaled(fast), scaled(compute.slower)},
-                        input.least_compute * input.accumulation + input.overhead);
+  return span_of_totals(
+      play_step(input, all_reduce).total,
+      {play_step(input, low).total, play_step(input, high).total},
+      {scaled(fast), scaled(compute.slower)},
+      std::max(input.input, input.least_compute * input.accumulation + input.overhead));
 }
 
 }  // namespace foreduce

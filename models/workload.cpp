@@ -156,8 +156,9 @@ void add_length(Workload& workload, const std::string& sample) {
   if (longest == workload.variants.end()) return;
   const double most = tokens_of(longest->sample), linear = linear_share(workload, longest->sample);
   constexpr double kLongest = 1e8;
-  if (workload.variant(sample) || asked < 1 || asked > (workload.any_length() ? kLongest : most) ||
-      asked != std::floor(asked) || linear >= 1)
+  if (most < 1 || workload.variant(sample) || asked < 1 ||
+      asked > (workload.any_length() ? kLongest : most) || asked != std::floor(asked) ||
+      linear >= 1)
     return;
   const double part = asked / most;
   workload.variants.push_back(
@@ -271,6 +272,14 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   if (w.transformer && w.variants.empty())
     w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
                           transformer_gflop(*w.transformer, w.tensors)});
+  for (const Measured& m :
+       w.measured) {  // a rate of a sample of which no more is known says nothing
+    add_length(w, m.sample);
+    if (!w.variant(m.sample))
+      throw fail("measured",
+                 fmt::format("the rate of '{}' is of a sample that variants lack", m.sample),
+                 w.suggest_sample(m.sample));
+  }
   if (w.experts && std::none_of(w.tensors.begin(), w.tensors.end(),
                                 [&](const Tensor& t) { return is_of_experts(t, w); }))
     throw fail("experts", "no tensor is of experts by its name",

@@ -2,10 +2,6 @@
 // scenario`.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "input/fields.hpp"
 #include "models/workload.hpp"
 
@@ -191,15 +187,6 @@ void describe(Fields& f, Workload& w) {
     if (!r.has("transformer") && w.variants.empty())
       r.problem("variants",
                 "at least one variant is needed, e.g. [{ sample: 1024 tokens, train_gflop: 860 }]");
-    std::vector<std::string> samples;
-    for (const Variant& v : w.variants) samples.push_back(v.sample);
-    if (samples.empty() && w.transformer)
-      samples.push_back(fmt::format("{} tokens", w.transformer->sequence));
-    for (const Measured& m : w.measured)
-      if (std::find(samples.begin(), samples.end(), m.sample) == samples.end())
-        r.problem("measured",
-                  fmt::format("the rate of '{}' is of a sample that variants lack", m.sample),
-                  suggest(m.sample, samples));
     if (w.title.empty()) w.title = w.name;
   });
 }

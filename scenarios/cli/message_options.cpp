@@ -240,7 +240,7 @@ void MessageOptions::add_to(CLI::App& command) {
       "scenario", scenario,
       points_ == MessagePoints::one
           ? "YAML file with a workload or messages; otherwise give --instance, --nodes and --size."
-          : "YAML file with messages; otherwise give --instance and --nodes.");
+          : "YAML file with messages or a workload; otherwise give --instance and --nodes.");
   command.add_option("--instance", instances, "Instance types or ./file.yaml, with commas.")
       ->delimiter(',');
   command.add_option("--nodes", nodes, "How many instances: 4, or 1,2,4, or 1..64:x2.");

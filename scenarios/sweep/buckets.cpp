@@ -11,7 +11,8 @@ std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const Workload& worklo
                                std::size_t element, Bytes cap, Seconds backward) {
   // Each is a collective that the step plays; with millions of them neither time nor memory ends.
   constexpr double kMostBuckets = 100'000;
-  const double bytes = static_cast<double>(workload.elements() * element);
+  const double bytes =
+      static_cast<double>(trained_elements(workload.elements(), workload.trainable) * element);
   if (spec.bucketing == Bucketing::smddp && bytes > kMostBuckets * cap.value)
     throw key_error("allreduce.bucket",
                     fmt::format("{} in buckets of {} are more than {:.0f} all-reduces a step",

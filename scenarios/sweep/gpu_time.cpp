@@ -144,8 +144,18 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
   return all;
 }
 
+/// Copies of the model whose samples come into one node, at most. GPUs that divide products or
+/// sequences read the same samples, and of a pipeline the first stage alone reads.
+static int most_readers(const Prediction& p, const Cluster& cluster) {
+  int gpus = 1;
+  for (int n = 0; n < cluster.worker_nodes(); ++n)
+    gpus = std::max(gpus, cluster.node(n).machine().gpus());
+  return std::min(p.sharding.data_parallel(),
+                  std::max(1, gpus / (p.sharding.tensor * p.sharding.context)));
+}
+
 StepInput step_input(const Scenario& scenario, const Prediction& p, const ComputeTime& compute,
-                     const Workload& workload, double slowest) {
+                     const Workload& workload, double slowest, const Cluster& cluster) {
   StepInput in;
   const double backward = backward_share(workload, p.sample),
                again = (1 - backward) * recomputed_share(p.recompute) * p.recomputed_blocks;
@@ -153,11 +163,9 @@ StepInput step_input(const Scenario& scenario, const Prediction& p, const Comput
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
   in.overhead = scenario.workload->step_overhead;
-  if (const auto rate = scenario.workload->input_rate) {
-    const double of_node = static_cast<double>(p.batch_per_gpu) * p.accumulation * p.gpus /
-                           (static_cast<double>(p.nodes) * p.sharding.model_gpus());
-    in.input = Seconds{of_node / *rate};
-  }
+  if (const auto rate = scenario.workload->input_rate)
+    in.input = Seconds{static_cast<double>(p.batch_per_gpu) * p.accumulation *
+                       most_readers(p, cluster) / *rate};
   in.least_compute = compute.least;
   in.launches = compute.launches;
   in.undivided = compute.undivided;

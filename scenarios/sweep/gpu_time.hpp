@@ -22,9 +22,10 @@ struct GpuTime {
 GpuTime gpu_time(const Scenario& scenario, const Prediction& point, const Workload& workload,
                  const Cluster& cluster, double speed);
 
-/// A step of a point whose slowest GPU takes `slowest` times as long as the usual one.
+/// A step of a point on that cluster whose slowest GPU takes `slowest` times as long as the usual
+/// one.
 StepInput step_input(const Scenario& scenario, const Prediction& point, const ComputeTime& compute,
-                     const Workload& workload, double slowest);
+                     const Workload& workload, double slowest, const Cluster& cluster);
 
 /// Of the GPUs; 0 where one's is unknown.
 Bytes smallest_memory(const Cluster& cluster);

@@ -255,7 +255,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(element_type(p.gradient));
-  job.step = step_input(scenario_, p, compute, workload, job.here.slowest);
+  job.step = step_input(scenario_, p, compute, workload, job.here.slowest, cluster);
   job.step.recording = options_.recording;
   try {
     const MemoryQuestion memory{

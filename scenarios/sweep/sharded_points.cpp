@@ -112,7 +112,7 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spre
   const StepSpan span =
       span_of_totals(total(1, Bound::usual), {total(1, Bound::low), total(1, Bound::high)},
                      {total(fast, Bound::usual), total(compute.slower, Bound::usual)},
-                     in.least_compute * in.accumulation + in.overhead);
+                     std::max(in.input, in.least_compute * in.accumulation + in.overhead));
   Interval interval = sharded.collectives->interval(batch);
   interval.low = span.low;
   interval.high = span.high;

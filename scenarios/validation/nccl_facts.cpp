@@ -79,7 +79,7 @@ void take_connection(NcclFacts& facts, string_view line) {
   const auto slash = line.find('/', line.find(kVia) + kVia.size());
   const string_view card = slash == string_view::npos ? string_view() : line.substr(slash + 1);
   if (const auto number = small(card.substr(0, card.find_first_not_of("0123456789"))))
-    facts.cards_in_use.insert(*number);
+    facts.cards_in_use[nccl_words::host_in(line)].insert(*number);
   // GPUs before Ampere, without NVLink, are read by the host where they send, and written by the
   // card where they receive (NCCL_NET_GDR_READ): what receives tells.
   const bool receives = line.find("[receive]") != string_view::npos;
@@ -286,7 +286,10 @@ void take_info(NcclFacts& facts, string_view line) {
   }
   if (has(" via NET/")) take_connection(facts, line);
   // "… Disabled for GPU 0 / HCA 3 (distance 7 > 4)" is of a pair that NCCL need not use.
-  if (has("GPU Direct RDMA Disabled for HCA")) facts.gpudirect = false;
+  if (has("GPU Direct RDMA Disabled for HCA")) {
+    facts.gpudirect = false;
+    facts.receives = true;  // as much as a connection tells that receives
+  }
   if (has(" via SHM")) facts.over_shm = true;
   if (has("NVLS multicast support is "))
     facts.nvls = facts.nvls.value_or(true) && !has("NVLS multicast support is not available");
@@ -326,7 +329,7 @@ nccl_words::Words without_comment(nccl_words::Words words) {
 bool is_command(const nccl_words::Words& words, std::size_t at) {
   if (at == 0) return true;
   const string_view before = words[at - 1];
-  return before == "then" || before == "do" ||
+  return before == "then" || before == "do" || before == "else" ||
          std::any_of(before.begin(), before.end(), [](unsigned char c) {
            return !std::isalpha(c) && c != ',' && c != '.' && c != ':';
          });
@@ -361,9 +364,12 @@ void CommandSettings::take(string_view line) {
   if (line.find("NCCL_") == string_view::npos) return;
   for (const auto& [name, value] : settings_of_command(line))
     (exports ? exported_ : commanded_)[name] = value;
-  if (const auto unset = std::find(words.begin(), words.end(), "unset"); unset != words.end())
-    for (const string_view name : nccl_words::Words(unset + 1, words.end()))
-      exported_.erase(std::string(name));
+  const nccl_words::Words said = without_comment(words);
+  const auto unset = std::find(said.begin(), said.end(), "unset");
+  if (unset == said.end() || !is_command(said, static_cast<std::size_t>(unset - said.begin())))
+    return;
+  for (auto name = unset + 1; name != said.end(); ++name)
+    exported_.erase(std::string(name->substr(0, name->find(';'))));
 }
 
 void CommandSettings::give_to(NcclFacts& facts) {

@@ -36,11 +36,12 @@ struct NcclFacts {
   std::map<std::string, bool> gpudirect_of_host = {};  ///< the same of each host that is named
   /// "gpu37, gpu38": hosts whose connections do not, where those of others do; else "".
   std::string hosts_without_gpudirect() const;
-  bool receives = false;       ///< a line is of a connection that receives
-  std::set<int> cards_in_use;  ///< numbers of cards that connections go by
-  std::optional<bool> tuner;   ///< a tuner plugin chose algorithms
-  std::optional<bool> nvls;    ///< the NVSwitches can reduce, on every node
-  bool over_shm = false;       ///< GPUs of one node talk through host memory
+  bool receives = false;  ///< a line is of a connection that receives
+  /// By host, the numbers of the cards that its connections go by.
+  std::map<std::string, std::set<int>> cards_in_use;
+  std::optional<bool> tuner;  ///< a tuner plugin chose algorithms
+  std::optional<bool> nvls;   ///< the NVSwitches can reduce, on every node
+  bool over_shm = false;      ///< GPUs of one node talk through host memory
   /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING).
   std::map<double, NcclAlgoProto> chosen;
   /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.

@@ -24,6 +24,14 @@ int cards_of_gpus(const Machine& machine) {
   return machine.nic.count * static_cast<int>(rails.size()) / std::max(1, graph.rails());
 }
 
+/// Whether connections of every host go by so many cards.
+bool all_cards_in_use(const NcclFacts& log, int cards) {
+  return !log.cards_in_use.empty() &&
+         std::all_of(log.cards_in_use.begin(), log.cards_in_use.end(), [cards](const auto& host) {
+           return static_cast<int>(host.second.size()) >= cards;
+         });
+}
+
 /// Whether NCCL_ALGO rules NVLS out: "Ring,Tree" does, "^Ring" and a list with NVLS do not.
 bool forbids_nvls(const std::string& algorithms) {
   const std::string list = nccl_words::lower(algorithms);
@@ -53,7 +61,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
           !log.nics && listed && healthy.nic.efa == 0 && listed->least == s.machine.nic.count)
         return set("NCCL_IB_HCA");
       if (!log.nics || *log.nics >= cards_of_gpus(healthy)) return std::nullopt;
-      return evidence::Nics{*log.nics, healthy.nic.count,
+      return evidence::Nics{*log.nics, cards_of_gpus(healthy),
                             log.most_nics == log.nics ? "" : log.nics_host,
                             log.most_nics.value_or(*log.nics)};
     case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
@@ -106,8 +114,7 @@ bool contradicted(const NcclFacts& log, const Setup& s, const Machine& healthy) 
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:
-      return sockets || (healthy.nic.count > 1 &&
-                         static_cast<int>(log.cards_in_use.size()) >= healthy.nic.count);
+      return sockets || (healthy.nic.count > 1 && all_cards_in_use(log, cards_of_gpus(healthy)));
     case Fault::cards:
     case Fault::link: return sockets;
     case Fault::no_nvls:

@@ -169,6 +169,15 @@ TEST(MemoryBy, GradientsOfAGpuAloneTakeTheRoomOfActivations) {
   const double elements = static_cast<double>(w.elements());
   EXPECT_NEAR(few.peak().value, few.parameters.value + few.optimizer.value + (2 + 4) * elements,
               1e-6 * few.peak().value);
+  // Where a part of the blocks is computed again, the peak is between the two ends.
+  q.batch = 8;
+  q.recomputed_blocks = 0.25;
+  const double part = memory_of(q).peak().value;
+  q.recomputed_blocks = 1;
+  const double all = memory_of(q).peak().value;
+  q.recompute = Recompute::none;
+  EXPECT_LE(part, memory_of(q).peak().value);
+  EXPECT_GE(part, all);
   // What waits for another micro-batch stays.
   q.accumulation = 2;
   EXPECT_DOUBLE_EQ(memory_of(q).gradients.value, beside.gradients.value);

@@ -63,6 +63,9 @@ TEST(ParseNcclLog, TakesNoSettingOfCommentsAndProse) {
   const NcclLog log =
       parse_nccl_log("x.txt", "export NCCL_P2P_DISABLE=1\nunset NCCL_P2P_DISABLE\n" + recent_log());
   EXPECT_EQ(log.tables.at(0).facts.setting("NCCL_P2P_DISABLE"), "");
+  const NcclLog kept = parse_nccl_log(
+      "x.txt", "export NCCL_P2P_DISABLE=1\n# unset NCCL_P2P_DISABLE when done\n" + recent_log());
+  EXPECT_EQ(kept.tables.at(0).facts.setting("NCCL_P2P_DISABLE"), "1");
 }
 
 TEST(ParseNcclLog, CountsTheCardsThatASettingLists) {
@@ -131,10 +134,11 @@ TEST(ParseNcclLog, TakesOnlyWhatSaysThatCardsDoNotReachGpus) {
                        "> 4)",
                        kReceives}),
             true);
-  EXPECT_EQ(gpudirect({kReceives,
-                       "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 "
-                       "'mlx5_0'"}),
-            false);
+  // NCCL says it first, and of one host.
+  constexpr auto kDisabled =
+      "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'";
+  EXPECT_EQ(gpudirect({kDisabled, kReceives}), false);
+  EXPECT_EQ(gpudirect({kReceives, kDisabled}), false);
   // Before Ampere the host reads a GPU that sends.
   constexpr auto kSends = "a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0";
   EXPECT_EQ(gpudirect({kSends, kReceives, kSends}), true);
@@ -145,7 +149,7 @@ TEST(ParseNcclLog, CountsNoChannelsOfConnectionsAndNoMergedPorts) {
   NcclFacts facts;
   take_info(facts, "a:1:2 [0] NCCL INFO Channel 00/1 : 0[0] -> 8[0] [send] via NET/IB/5/GDRDMA");
   EXPECT_EQ(facts.channels, std::nullopt);
-  EXPECT_EQ(facts.cards_in_use, std::set<int>{5});
+  EXPECT_EQ(facts.cards_in_use.at("a"), std::set<int>{5});
   take_info(facts,
             "a:1:2 [0] NCCL INFO NET/IB : Using [0]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE} "
             "[1]={[2] mlx5_4:1/RoCE, [3] mlx5_5:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>");
@@ -177,10 +181,11 @@ TEST(Suspects, CardsOfOtherGpusAreNotMissed) {
   EXPECT_TRUE(told(eight, 4));
   EXPECT_FALSE(told(one, 1));
   NcclFacts all;
-  for (int card = 0; card < 8; ++card) all.cards_in_use.insert(card);
+  for (const char* host : {"a", "b"})
+    for (int card = 0; card < 8; ++card) all.cards_in_use[host].insert(card);
   const foreduce::Setup rails{cause::FewNics{}, eight, Profiles().made_for("p5.48xlarge")};
   EXPECT_TRUE(contradicted(all, rails, eight));
-  all.cards_in_use.erase(3);
+  all.cards_in_use["b"].erase(3);
   EXPECT_FALSE(contradicted(all, rails, eight));
 }
 

@@ -246,6 +246,23 @@ measured: [{ gpu: A100, precision: fp16, sample: 409 features, batch: 8, samples
   EXPECT_SAYS(error, "4096 features");
 }
 
+TEST(Workload, TakesRatesOfLengthsThatItCanCount) {
+  const Workload own = workload(R"(
+workload: own
+transformer: { layers: 12, hidden: 768, vocabulary: 50257, sequence: 4096 }
+measured: [{ gpu: A100, precision: fp16, sample: 2048 tokens, batch: 8, samples_per_s: 20, source: own }]
+)");
+  EXPECT_TRUE(own.variant("2048 tokens"));
+}
+
+// Half of no tokens is nothing.
+TEST(Workload, TakesNoLengthsOfImages) {
+  Workload image = Workloads().load("resnet50");
+  image.positions = "rotary";
+  add_length(image, "128 tokens");
+  EXPECT_FALSE(image.variant("128 tokens"));
+}
+
 TEST(Workload, ReadsTensorsWithLinesOfWindows) {
   const Workload own = workload(
       "workload: own\ntensors: \"a,1000,1000\\r\\nb,2000,2000\\r\\n\"\n"
