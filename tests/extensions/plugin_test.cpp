@@ -87,7 +87,7 @@ TEST(Plugin, IsRefusedForOneReason) {
   refused(folder.path().string(), "this is a folder");
   refused(plugin("no_entry"), "this is no plug-in: foreduce_plugin_abi is missing");
   refused(plugin("old_abi"),
-          "was built for the plug-in ABI 0 (libstdc++), and this foreduce has 8 (libstdc++)");
+          "was built for the plug-in ABI 0 (libstdc++), and this foreduce has 9 (libstdc++)");
   refused(plugin("taken_name"),
           "there is an algorithm 'ring' for all-reduce already, which is built in");
   refused(plugin("twice"), "it registers 'broken' twice for all-reduce");
