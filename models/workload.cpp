@@ -272,8 +272,8 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   if (w.transformer && w.variants.empty())
     w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
                           transformer_gflop(*w.transformer, w.tensors)});
-  for (const Measured& m :
-       w.measured) {  // a rate of a sample of which no more is known says nothing
+  // A rate of a sample of which no more is known says nothing.
+  for (const Measured& m : w.measured) {
     add_length(w, m.sample);
     if (!w.variant(m.sample))
       throw fail("measured",
