@@ -15,9 +15,9 @@ namespace {
 /// it hangs on which of two that are a nanosecond apart comes first.
 constexpr std::size_t kLeastElements = 1000;
 
-/// Whether an element more or less takes at most a thousandth of a message's latency, on the slowest
-/// link. Chunks that differ by one are then alike, be they empty. The first GPU's messages stand for
-/// all: what is reduced by it has GPUs that take each other's places.
+/// Whether an element more or less takes at most a thousandth of a message's latency, on the
+/// slowest link. Chunks that differ by one are then alike, be they empty. The first GPU's messages
+/// stand for all: what is reduced by it has GPUs that take each other's places.
 bool latency_rules(const Cluster& cluster) {
   if (!cluster.homogeneous()) return false;
   constexpr double kLongestElement = 8, kNext = 1e-3;  // bytes; part of a latency
