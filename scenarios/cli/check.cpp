@@ -32,7 +32,7 @@ void judge_by(CheckQuestion& question, const std::string& against) {
 
 struct Judged {
   std::vector<CheckedLog> logs;
-  std::vector<Problem> refused;  ///< what cannot be judged, and why
+  std::vector<Problem> refused;  ///< logs and tables that cannot be judged, and why
 };
 
 /// Judges one log after the other; one that cannot be judged does not keep the others from it.
@@ -42,7 +42,9 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
   Judged all;
   for (const std::string& file : files) try {
       NcclLog log = load_nccl_log(file, NoRow::is_failed_run);
-      auto tables = check(log, question, options);
+      std::vector<Problem> tables_refused;
+      auto tables = check(log, question, options, &tables_refused);
+      all.refused.insert(all.refused.end(), tables_refused.begin(), tables_refused.end());
       all.logs.push_back({std::move(log), std::move(tables)});
     } catch (const InputError& e) {
       if (interrupted()) {  // standard input ended in the middle

@@ -25,7 +25,7 @@ struct RunWords {
         "the log does not say on what machine it ran: judged as {}, {}; of another say --instance",
         r.instance,
         r.guessed.empty()
-            ? "whose times they are, of several that have such GPUs"
+            ? "whose times fit best, of several machines that have such GPUs"
             : fmt::format("for it is faster than {} with such GPUs can be", r.guessed));
   }
   std::string operator()(const remark::NormalAs& r) const {
@@ -187,6 +187,16 @@ struct RunWords {
         "the ranks have different GPUs, {}; the slowest decides, and {} has one kind", r.gpus,
         r.instance);
   }
+  std::string operator()(const remark::OtherPlatform& r) const {
+    return fmt::format("the log says that it ran on {}, and it is judged as {}", r.platform,
+                       r.instance);
+  }
+  std::string operator()(const remark::OldNccl& r) const {
+    return fmt::format(
+        "NCCL {} is older than all releases that are known to be normal on such GPUs: measure "
+        "again with newer ones of NCCL and, on EC2, aws-ofi-nccl",
+        r.version);
+  }
   std::string operator()(const remark::PcieCards& r) const {
     return fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", r.gpu,
                        r.instance);
@@ -234,6 +244,12 @@ struct RunWords {
 
 /// Remarks on sizes and on sums.
 struct RowWords {
+  std::string operator()(remark::NoBandwidth r) const {
+    return fmt::format(
+        "the largest size is {}, which says nothing of bandwidth: measure up to 1 "
+        "GiB at least (-b 8 -e 8G -f 2)",
+        to_text(r.largest));
+  }
   std::string operator()(remark::ColdStart r) const {
     return fmt::format(
         "the first size, {}, takes {:.1f} times as long as expected, and the next ones do not: "

@@ -56,6 +56,15 @@ std::string remedy_of_failure(const std::string& failure, const std::string& war
       {"No eligible providers",
        "libfabric finds no EFA: fi_info -p efa must list it; a container "
        "needs the devices of /dev/infiniband"},
+      {"Unresponsive receiver",
+       "the hosts do not reach each other by EFA: the security group must allow all traffic to and "
+       "from itself, outbound rules too, and all instances must be in one subnet"},
+      {"Unable to register memory",
+       "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
+       "FI_EFA_SET_CUDA_SYNC_MEMOPS=0"},
+      {"fi_mr_reg",
+       "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
+       "FI_EFA_SET_CUDA_SYNC_MEMOPS=0"},
       {"status=12",
        "a card's peer does not answer: check cables and switches; of RoCE "
        "NCCL_IB_GID_INDEX and the same VLAN or MTU on all hosts"},
@@ -158,7 +167,7 @@ struct What {
                        network_name(network));
   }
   std::string operator()(cause::HostBounce) const {
-    return "every byte bounces through host memory instead of GPUDirect";
+    return "bytes bounce through host memory instead of GPUDirect";
   }
   std::string operator()(cause::SlowMessages c) const {
     return fmt::format("a message between nodes takes {} times as long", c.times);
@@ -256,13 +265,15 @@ struct Remedy {
     return fmt::format(
         "{} C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy "
         "threads",
-        efa() ? "cluster placement group, same zone;"
+        efa() ? "cluster placement group, same zone; GDRCopy (the module gdrdrv);"
               : "switches between the nodes, and their congestion;");
   }
   std::string operator()(cause::LatencyFloor) const {
-    return "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
-           "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again "
-           "with --timed-by torch)";
+    return fmt::format(
+        "{}CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
+        "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again "
+        "with --timed-by torch)",
+        efa() ? "GDRCopy (the module gdrdrv), without which small messages wait; " : "");
   }
   std::string operator()(cause::RingForTree c) const {
     return c.old_nccl ? "unset NCCL_ALGO, and NCCL_TREE_THRESHOLD=0 of releases before 2.5; before "
@@ -289,7 +300,7 @@ struct Says {
     switch (line) {
       case Line::no_infiniband_card: return "the log says so: NCCL found no InfiniBand card";
       case Line::libfabric_tcp:
-        return "the log says so: aws-ofi-nccl runs on libfabric's tcp provider; is there an EFA "
+        return "the log says so: aws-ofi-nccl runs on TCP by libfabric; is there an EFA "
                "device (fi_info -p efa), and FI_PROVIDER unset?";
       case Line::sockets: return "the log says so: NCCL used its sockets";
       case Line::shared_memory: return "the log says so: GPUs of a node talk via SHM";
@@ -309,8 +320,13 @@ struct Says {
   }
   std::string operator()(const evidence::NoGpudirect& e) const {
     return fmt::format(
-        "the log says so: connections {} without GDRDMA",
-        e.hosts.empty() ? "between nodes" : fmt::format("of {}, and of no other host,", e.hosts));
+        "the log says so: connections {} without GDRDMA{}",
+        e.hosts.empty() ? "between nodes" : fmt::format("of {}, and of no other host,", e.hosts),
+        e.too_far.empty() ? ""
+                          : fmt::format("; NCCL says that {} are too far apart: look at PCIe and "
+                                        "NUMA (nvidia-smi topo -m), at the topology file of a "
+                                        "virtual machine, and at NCCL_NET_GDR_LEVEL",
+                                        e.too_far));
   }
   std::string operator()(evidence::CardRate e) const {
     return fmt::format("the log says so: NCCL's graph has cards of {}", gbps(e.rate));

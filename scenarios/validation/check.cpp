@@ -139,6 +139,21 @@ CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
   }
 }
 
+/// As asked; where the log leaves nodes or machine open and the times are not theirs, with what
+/// other nodes or another machine would make of it.
+CheckedTable judged_with_others(const AskedTable& asked, const CheckQuestion& question) {
+  const NcclTable& t = asked.table;
+  CheckedTable one = judged_as_any(asked, question);
+  if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
+    try_other_nodes(one, asked, question);
+  if (one.nodes > 1 && question.against != HealthyFrom::log && !question.profile &&
+      !t.gpu.empty() && outruns_machine(one)) {
+    if (only_gpu_tells_machine(t.facts, question)) try_other_machines(one, asked, question);
+    else if (!question.instance.empty()) name_other_machine(one, asked, question);
+  }
+  return one;
+}
+
 /// What the times of one table tell of the machine holds for the others of such a cluster.
 void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTable>& asked,
                    CheckQuestion question) {
@@ -167,23 +182,21 @@ void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTa
 }  // namespace
 
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
-                                const BatchOptions& options) {
+                                const BatchOptions& options, std::vector<Problem>* refused) {
   std::vector<CheckedTable> checked;
   std::vector<AskedTable> all;
+  std::vector<Problem> problems;
   for (const NcclTable& t : log.tables)
-    if (const auto collective = collective_of(log, t, question)) {
-      all.push_back({log, t, *collective, options});
-      const AskedTable& asked = all.back();
-      checked.push_back(judged_as_any(asked, question));
-      CheckedTable& one = checked.back();
-      if (!one.normal && question.nodes == 0 && t.hosts == 0 && one.nodes == 1 && t.ranks > 1)
-        try_other_nodes(one, asked, question);
-      if (one.nodes > 1 && question.against != HealthyFrom::log && !question.profile &&
-          !t.gpu.empty() && outruns_machine(one)) {
-        if (only_gpu_tells_machine(t.facts, question)) try_other_machines(one, asked, question);
-        else if (!question.instance.empty()) name_other_machine(one, asked, question);
+    if (const auto collective = collective_of(log, t, question)) try {
+        const AskedTable asked{log, t, *collective, options};
+        checked.push_back(judged_with_others(asked, question));
+        all.push_back(asked);
+      } catch (const InputError& e) {
+        if (!refused) throw;
+        problems.insert(problems.end(), e.problems().begin(), e.problems().end());
       }
-    }
+  if (checked.empty() && !problems.empty()) throw InputError(problems);
+  if (refused) *refused = std::move(problems);
   share_machine(checked, all, question);
   if (log.tables.empty()) return checked;  // a run that failed is all there is
   if (checked.empty()) throw nothing_to_judge(log, question.collective);

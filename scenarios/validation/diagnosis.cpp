@@ -96,20 +96,13 @@ void Diagnosis::take_rows() {
   checked_.remarks = cluster_.remarks;
   const NcclFacts& facts = table_.facts;
   checked_.nccl_version = facts.nccl_version;
-  checked_.network = facts.network;
+  checked_.network = facts.other_plugin.empty() ? facts.network : NcclNetwork::unknown;
   if (question_.instance.empty() && facts.network != NcclNetwork::efa && !facts.nics &&
       facts.platform.empty())
     checked_.remarks.insert(checked_.remarks.begin(),
                             remark::GuessedInstance{cluster_.machine.name});
-  if (checked_.timed_by != kUsualCaller)
-    checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
-  if (table_.gpus_of_process > 1)
-    checked_.remarks.push_back(
-        remark::OneProcess{table_.gpus_of_process, longer_by_one_process(table_, collective_)});
-  if (facts.blocking) checked_.remarks.push_back(remark::Blocking{});
-  if (!facts.other_plugin.empty())
-    checked_.remarks.push_back(remark::OtherPlugin{facts.other_plugin});
-  if (!facts.warnings.empty()) checked_.remarks.push_back(remark::Warned{facts.warnings});
+  for (Remark& r : remarks_on_run(table_, collective_, checked_.timed_by))
+    checked_.remarks.push_back(std::move(r));
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
     checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
@@ -446,6 +439,9 @@ CheckedTable Diagnosis::judge() {
   if (table_.below_minimum) checked_.remarks.push_back(remark::BelowMinimum{});
   const bool usual = checked_.normal;  // in time, whatever else is wrong
   judge_run();
+  if (const auto none = no_bandwidth(checked_); none && usual) checked_.remarks.push_back(*none);
+  if (const auto old = old_nccl(checked_, cluster_.machine); old && !checked_.normal)
+    checked_.remarks.push_back(*old);
   if (!checked_.normal && !table_.facts.settings.empty())
     checked_.remarks.push_back(remark::Settings{table_.facts.settings});
   if (too_fast || question_.causes == Causes::not_sought || !table_.facts.other_plugin.empty())

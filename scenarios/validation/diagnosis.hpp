@@ -87,10 +87,11 @@ struct CheckQuestion {
 /// Judges every table of a log that is of a Collective. What others published are all-reduces; of
 /// the others the prediction says what is normal. Stopped while it seeks causes it says what it
 /// knows; stopped before a verdict it throws Interrupted. A log of failed runs alone (NoRow) has no
-/// table to judge. Throws InputError where it is not known
-/// where it ran or of what it is, the log contradicts the question, or the earlier log has no such
-/// table.
+/// table to judge. Throws InputError where it is not known where it ran or of what it is, the log
+/// contradicts the question, or the earlier log has no such table. Of a log with several tables
+/// those that can be judged are; `refused` gets why others cannot, where it is not null.
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
-                                const BatchOptions& options);
+                                const BatchOptions& options,
+                                std::vector<Problem>* refused = nullptr);
 
 }  // namespace foreduce

@@ -133,7 +133,8 @@ struct Channels {
   bool operator==(const Channels&) const = default;
 };
 struct NoGpudirect {
-  std::string hosts;  ///< "gpu37", where others have it; "": on all, or none is named
+  std::string hosts;    ///< "gpu37", where others have it; "": on all, or none is named
+  std::string too_far;  ///< see NcclFacts
   bool operator==(const NoGpudirect&) const = default;
 };
 struct CardRate {  ///< of the slowest in NCCL's graph
@@ -366,6 +367,18 @@ struct OtherGpus {
 struct MixedGpus {
   std::string gpus, instance;
 };
+/// The log names another instance type than the one that was asked for.
+struct OtherPlatform {
+  std::string platform, instance;
+};
+/// The log is of a release that normal times are not of.
+struct OldNccl {
+  std::string version;
+};
+/// All sizes are so small that none tells bandwidth.
+struct NoBandwidth {
+  Bytes largest;
+};
 struct PcieCards {
   std::string gpu, instance;
 };
@@ -416,6 +429,7 @@ using Remark = std::variant<
     remark::LargestLeftOut, remark::RowsUnread, remark::EndedEarly, remark::FailedLate,
     remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
     remark::SideBySide, remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote,
-    remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned>;
+    remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned,
+    remark::OtherPlatform, remark::OldNccl, remark::NoBandwidth>;
 
 }  // namespace foreduce

@@ -91,16 +91,23 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
 std::optional<Machine> elsewhere_with(const NcclTable& t, int per_node) {
   std::vector<Machine> alike, as_many_cards, of_family;
   const auto named = words_of_gpu(t.gpu);
-  for (const std::string& name : machines_elsewhere()) {
-    Machine m = machine_named(name);
-    if (m.cpu_only() || m.fabric() != Fabric::rdma || !same_kind(named, m.gpu->model)) continue;
-    if (per_node > 0 ? m.gpus() != per_node : t.ranks % m.gpus() != 0) continue;
-    const bool same = is_gpu_named(t.gpu, m.gpu->model),
-               cards = t.facts.most_nics && m.nic.count == *t.facts.most_nics;
-    if (same && cards) as_many_cards.push_back(m);
-    if (cards) of_family.push_back(m);
-    if (same) alike.push_back(std::move(m));
-  }
+  const auto take = [&](bool more_gpus) {
+    for (const std::string& name : machines_elsewhere()) {
+      Machine m = machine_named(name);
+      if (m.cpu_only() || m.fabric() != Fabric::rdma || !same_kind(named, m.gpu->model)) continue;
+      if (more_gpus      ? m.gpus() <= per_node
+          : per_node > 0 ? m.gpus() != per_node
+                         : t.ranks % m.gpus() != 0)
+        continue;
+      const bool same = is_gpu_named(t.gpu, m.gpu->model),
+                 cards = t.facts.most_nics && m.nic.count == *t.facts.most_nics;
+      if (same && cards) as_many_cards.push_back(m);
+      if (cards) of_family.push_back(m);
+      if (same) alike.push_back(std::move(m));
+    }
+  };
+  take(false);
+  if (per_node > 0 && of_family.empty() && alike.empty()) take(true);  // a part of larger nodes
   for (const auto* some : {&as_many_cards, &of_family, &alike})
     if (some->size() == 1) return some->front();
   return std::nullopt;
@@ -212,14 +219,29 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
                       t.ranks_behind    ? kOtherOrder
                       : t.mixed.empty() ? "the log does not name the GPU"
                                         : fmt::format("the ranks have different GPUs: {}", t.mixed),
-                      "give --instance, e.g. --instance p4d.24xlarge");
+                      t.mixed.empty() ? "give --instance, e.g. --instance p4d.24xlarge"
+                                      : "a host of another kind slows all: measure without it, or "
+                                        "give --instance to judge by one kind");
   const auto all = candidates(t.gpu, per_node, t.facts);
-  const auto fitting = with_as_many_nics(all, t.facts);
-  if (fitting.empty()) {
+  auto fitting = with_as_many_nics(all, t.facts);
+  const std::string first = fitting.empty() ? "" : fitting[0];
+  std::erase_if(fitting, [&](const std::string& type) { return !may_be(type, log, t); });
+  if (first.empty()) {
     // Cards for slots are in machines of any kind.
     if (t.facts.network != NcclNetwork::efa && !is_pcie_card(words_of_gpu(t.gpu)))
       if (const auto one = elsewhere_with(t, per_node)) return one->name;
     throw table_error(log, t, fmt::format("no instance type has {} x {}", per_node, t.gpu),
+                      other_machines(t.gpu) + told_by(t.facts));
+  }
+  if (fitting.empty()) {
+    // H100 elsewhere are mostly alike; of A100 too few machines ship to guess one of them.
+    const bool alike = first == "p5.48xlarge" || t.facts.network == NcclNetwork::infiniband;
+    const auto one = alike ? elsewhere_with(t, t.hosts > 0 ? per_node : 0) : std::nullopt;
+    if (one) return one->name;
+    throw table_error(log, t,
+                      fmt::format("{} at PCI addresses that are none of {}'s as far as these are "
+                                  "known: {}",
+                                  t.gpu, first, fmt::join(t.gpu_buses, " ")),
                       other_machines(t.gpu) + told_by(t.facts));
   }
   if (fitting.size() > 1) {
@@ -232,17 +254,6 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
         "give --instance" + told_by(t.facts));
-  }
-  if (!may_be(fitting[0], log, t)) {
-    // H100 elsewhere are mostly alike; of A100 too few machines ship to guess one of them.
-    const bool alike = fitting[0] == "p5.48xlarge" || t.facts.network == NcclNetwork::infiniband;
-    const auto one = alike ? elsewhere_with(t, t.hosts > 0 ? per_node : 0) : std::nullopt;
-    if (one) return one->name;
-    throw table_error(log, t,
-                      fmt::format("{} at PCI addresses that are none of {}'s as far as these are "
-                                  "known: {}",
-                                  t.gpu, fitting[0], fmt::join(t.gpu_buses, " ")),
-                      other_machines(t.gpu) + told_by(t.facts));
   }
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
   return fitting[0];
@@ -290,7 +301,8 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
                           : fmt::format("this is a table of {}{}", fmt::join(seen, ", and of "),
                                         open ? "" : ", which is not judged"),
                     open ? "say with --collective which it is"
-                         : fmt::format("judged are {}", fmt::join(judged, ", ")));
+                         : fmt::format("judged are {}{}", fmt::join(judged, ", "),
+                                       told_by(log.tables.front().facts)));
 }
 
 bool is_gpu_named(const std::string& named, const std::string& model) {
@@ -320,6 +332,8 @@ namespace {
 /// it, which may be a file.
 void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& asked) {
   const std::string& name = w.machine.name;
+  if (!t.facts.platform.empty() && !names_file(asked) && t.facts.platform != w.machine.type())
+    w.remarks.push_back(remark::OtherPlatform{t.facts.platform, name});
   if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
     w.remarks.push_back(remark::OtherGpus{t.gpu, name, w.machine.gpu->model});
     if (names_file(asked)) return;  // who described the machine knows what it has

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
 #include <tuple>
 
 #include "models/nccl_names.hpp"
@@ -238,6 +239,17 @@ static void name_efa(NcclFacts& facts) {
   if (facts.other_plugin == kSlingshot) facts.other_plugin.clear();  // settings say less
 }
 
+/// Of a pair that NCCL need not use: "… Disabled for GPU 0 / HCA 3 (distance 7 > 4)".
+static void take_distance(NcclFacts& facts, string_view line) {
+  if (!facts.too_far.empty() || line.find("RDMA Disabled for GPU") == string_view::npos) return;
+  static const std::regex kTooFar(
+      R"(RDMA Disabled for GPU (\w+) / HCA (\w+) (\(distance [^)]*\)))");
+  std::cmatch pair;
+  if (std::regex_search(line.data(), line.data() + line.size(), pair, kTooFar))
+    facts.too_far =
+        fmt::format("GPU {} and HCA {} {}", pair[1].str(), pair[2].str(), pair[3].str());
+}
+
 void take_info(NcclFacts& facts, string_view line) {
   const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
   if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())
@@ -285,7 +297,7 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.nics = facts.most_nics = std::nullopt;
   }
   if (has(" via NET/")) take_connection(facts, line);
-  // "… Disabled for GPU 0 / HCA 3 (distance 7 > 4)" is of a pair that NCCL need not use.
+  take_distance(facts, line);
   if (has("GPU Direct RDMA Disabled for HCA")) {
     facts.gpudirect = false;
     facts.receives = true;  // as much as a connection tells that receives

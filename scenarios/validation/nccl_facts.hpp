@@ -37,6 +37,8 @@ struct NcclFacts {
   /// "gpu37, gpu38": hosts whose connections do not, where those of others do; else "".
   std::string hosts_without_gpudirect() const;
   bool receives = false;  ///< a line is of a connection that receives
+  /// "GPU 0 and HCA 3 (distance 7 > 4)": a pair that NCCL does without GPUDirect; "": none.
+  std::string too_far;
   /// By host, the numbers of the cards that its connections go by.
   std::map<std::string, std::set<int>> cards_in_use;
   std::optional<bool> tuner;  ///< a tuner plugin chose algorithms

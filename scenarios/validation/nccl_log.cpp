@@ -180,7 +180,7 @@ bool LogReader::comment(const Words& words) {
                        fmt::join(words, " ")));
     if (behind_end_) begin_facts();  // of a page that leaves out the lines before
     begin();
-    begin_run();
+    if (heading_seen_ || begun_.line == 0) begin_run();  // else nThread began it
     heading_seen_ = true;
     return true;
   }
@@ -211,8 +211,11 @@ bool LogReader::comment(const Words& words) {
       begun_ = {};
       return true;
     }
-    log_.tables.back().ended = true;
+    NcclTable& ended = log_.tables.back();
+    ended.ended = true;
     behind_end_ = true;
+    if (!ended.failure.empty())  // and yet it ran to its end
+      note(fmt::format("between its rows the log says \"{}\"", std::exchange(ended.failure, {})));
     log_.tables.back().below_minimum = words.back() == "FAILED";  // NCCL_TESTS_MIN_BW
     return true;
   }

@@ -143,6 +143,8 @@ void LogReader::add(NcclRow r) {
   table().rows.push_back(std::move(r));
   settings_.give_to(facts_);
   ranks_.row_printed();
+  if (!begun_.failure.empty())
+    note(fmt::format("before its first row the log says \"{}\"", begun_.failure));
   begun_ = {};
   warning_.clear();  // the run goes on all the same
 }

@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <regex>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace foreduce {
+
+/// What a driver calls a GPU that is newer than itself.
+static constexpr std::string_view kUnnamed = "NVIDIA Graphics Device";
 
 bool RankList::take(const nccl_words::Words& words) {
   const auto rank = words.size() > 1 ? nccl_words::small(words[1]) : std::nullopt;
@@ -96,6 +100,21 @@ std::string RankList::same_gpu() const {
   return "";
 }
 
+std::string RankList::mixed_words() const {
+  std::map<std::string, std::set<std::string>> hosts;
+  for (const auto& [rank, r] : ranks_)
+    if (r.gpu != kUnnamed) hosts[r.gpu].insert(r.host);
+  std::string words;
+  for (const auto& [gpu, on] : hosts) {
+    if (!words.empty()) words += " and ";
+    words += gpu;
+    if (on.contains("")) continue;
+    words += " on " + *on.begin();
+    if (on.size() > 1) words += fmt::format(" and {} more", on.size() - 1);
+  }
+  return words;
+}
+
 void RankList::tell(NcclTable& t) const {
   std::map<std::string, int> on_host;
   std::set<std::string> gpus;
@@ -106,13 +125,13 @@ void RankList::tell(NcclTable& t) const {
         !bus.empty() && r.host == ranks_.begin()->second.host)
       t.gpu_buses.push_back(bus);
     ++on_host[r.host];
-    if (r.gpu != "NVIDIA Graphics Device") gpus.insert(r.gpu);  // what a driver calls what is new
+    if (r.gpu != kUnnamed) gpus.insert(r.gpu);
     if (const auto device = nccl_words::small(r.device.substr(0, r.device.find('['))))
       t.least_on_host = std::max(t.least_on_host, *device + 1);
   }
   t.groups = std::max(1, static_cast<int>(groups.size()));
   if (gpus.size() == 1) t.gpu = *gpus.begin();
-  else if (gpus.size() > 1) t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
+  else if (gpus.size() > 1) t.mixed = mixed_words();
   if (!ranks_.empty()) t.least_listed = ranks_.rbegin()->first + 1;
   // A list with holes (lines lost) says nothing about how many there are.
   if (ranks_.empty() || ranks_.begin()->first != 0 ||

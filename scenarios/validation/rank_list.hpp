@@ -40,7 +40,8 @@ class RankList {
   void add(int rank, Rank r);
   /// How many hosts there are; 0: unknown.
   int hosts() const;
-  std::string same_gpu() const;  // see NcclTable
+  std::string same_gpu() const;     // see NcclTable
+  std::string mixed_words() const;  // likewise
 
   std::map<int, Rank> ranks_;
   std::map<int, int> times_listed_;  // since the last row

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/caller.hpp"
+#include "models/nccl_constants.hpp"
 #include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/suspects.hpp"
 
@@ -351,6 +353,32 @@ std::optional<double> scatter_of(const CheckedTable& table) {
                    off.end());
   const double median = off[off.size() / 2];
   return median < CheckLimits::scatter ? 0 : median;
+}
+
+std::vector<Remark> remarks_on_run(const NcclTable& table, Collective collective,
+                                   const std::string& timed_by) {
+  std::vector<Remark> all;
+  const NcclFacts& facts = table.facts;
+  if (timed_by != kUsualCaller) all.emplace_back(remark::TimedBy{timed_by});
+  if (table.gpus_of_process > 1)
+    all.emplace_back(
+        remark::OneProcess{table.gpus_of_process, longer_by_one_process(table, collective)});
+  if (facts.blocking) all.emplace_back(remark::Blocking{});
+  if (!facts.other_plugin.empty()) all.emplace_back(remark::OtherPlugin{facts.other_plugin});
+  if (!facts.warnings.empty()) all.emplace_back(remark::Warned{facts.warnings});
+  return all;
+}
+
+std::optional<remark::NoBandwidth> no_bandwidth(const CheckedTable& table) {
+  const double largest = table.rows.back().row.bytes;
+  if (largest >= CheckLimits::bandwidth_from) return std::nullopt;
+  return remark::NoBandwidth{Bytes{largest}};
+}
+
+std::optional<remark::OldNccl> old_nccl(const CheckedTable& table, const Machine& machine) {
+  const std::string release = nccl_release_of(table.nccl_version);
+  if (release.empty() || !older_than_compared(release, *machine.gpu)) return std::nullopt;
+  return remark::OldNccl{table.nccl_version};
 }
 
 std::optional<Remark> wrong_sums(const NcclTable& table, Collective collective) {

@@ -83,6 +83,14 @@ bool mostly_fast(const CheckedTable& table);
 /// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do
 /// not scatter more than healthy ones, nothing where they are too few to tell.
 std::optional<double> scatter_of(const CheckedTable& table);
+/// What the run is like, whatever its rows say: who called, by how many processes, which plugin,
+/// and NCCL's warnings.
+std::vector<Remark> remarks_on_run(const NcclTable& table, Collective collective,
+                                   const std::string& timed_by);
+/// That all sizes are too small to tell bandwidth.
+std::optional<remark::NoBandwidth> no_bandwidth(const CheckedTable& table);
+/// That the run was by a release older than all that intervals are from.
+std::optional<remark::OldNccl> old_nccl(const CheckedTable& table, const Machine& machine);
 /// That sums are wrong, from the counts of wrong elements or the largest errors of old tests.
 std::optional<Remark> wrong_sums(const NcclTable& table, Collective collective);
 /// Why the run did not end as it was to.

@@ -43,6 +43,14 @@ std::optional<double> bytes_in(std::string text) {
   return nccl_words::amount(text);
 }
 
+/// A cell's number, where one of these units may stand behind it.
+std::string without_unit(std::string cell, std::initializer_list<string_view> units) {
+  for (const string_view unit : units)
+    if (cell.ends_with(unit)) cell.resize(cell.size() - unit.size());
+  while (cell.ends_with(' ')) cell.pop_back();
+  return cell;
+}
+
 /// Microseconds of the unit behind a column's name, "time (ms)"; 0 for another.
 double micro_seconds_of(const std::string& name) {
   static const std::regex kTime(R"(time[ _]*[(\[]?(us|usec|\xc2\xb5s|\xce\xbcs|ms|s)?[)\]]?)");
@@ -56,7 +64,7 @@ double micro_seconds_of(const std::string& name) {
 
 std::optional<ShortTable::Columns> ShortTable::columns_of(const std::vector<std::string>& cells,
                                                           char between) {
-  static const std::regex kSize(R"((message )?(size|bytes)[ _]*[(\[]?(b|bytes)?[)\]]?)"),
+  static const std::regex kSize(R"(((message )?(size|bytes)|message)[ _]*[(\[]?(b|bytes)?[)\]]?)"),
       kAlgbw(R"(alg(orithm)?[ _]?(bw|bandwidth)[ _]*[(\[]?(gb/s|gbps)?[)\]]?)"),
       kBusbw(R"(bus[ _]?(bw|bandwidth)[ _]*[(\[]?(gb/s|gbps)?[)\]]?)"), kWrong("#?wrong|error");
   Columns c;
@@ -74,9 +82,9 @@ std::optional<ShortTable::Columns> ShortTable::columns_of(const std::vector<std:
       c.time = c.time.value_or(i);
     } else if (!std::regex_match(name, kWrong)) return std::nullopt;
   }
-  if (!size || !algbw || !busbw) return std::nullopt;
+  if (!size || !busbw || !(algbw || c.time)) return std::nullopt;
   c.size = *size;
-  c.algbw = *algbw;
+  c.algbw = algbw;
   c.busbw = *busbw;
   return c;
 }
@@ -84,15 +92,21 @@ std::optional<ShortTable::Columns> ShortTable::columns_of(const std::vector<std:
 std::optional<std::string> ShortTable::row(const std::vector<std::string>& cells) const {
   if (cells.size() != columns_->all) return std::nullopt;
   const auto bytes = bytes_in(cells[columns_->size]);
-  const auto algbw = number(cells[columns_->algbw]), busbw = number(cells[columns_->busbw]);
-  auto time = columns_->time ? number(cells[*columns_->time]) : std::nullopt;
-  if (time) *time *= columns_->micro_seconds;
-  if (!columns_->time && bytes && algbw && *algbw > 0) time = *bytes / *algbw / 1e3;
-  if (!bytes || !algbw || !busbw || !time) return std::nullopt;
-  constexpr double kFloat = 4;
   // As printed: their digits say how exact they are.
-  return fmt::format("{:.0f} {:.0f} float {:.6g} {} {}", *bytes, *bytes / kFloat, *time,
-                     cells[columns_->algbw], cells[columns_->busbw]);
+  std::string algbw =
+      columns_->algbw ? without_unit(cells[*columns_->algbw], {"GB/s", "GBps"}) : "";
+  const std::string busbw = without_unit(cells[columns_->busbw], {"GB/s", "GBps"});
+  auto time =
+      columns_->time ? number(without_unit(cells[*columns_->time], {"us", "µs"})) : std::nullopt;
+  if (time) *time *= columns_->micro_seconds;
+  if (algbw.empty() && bytes && time && *time > 0)
+    algbw = fmt::format("{:.2f}", *bytes / *time / 1e3);
+  const auto rate = number(algbw);
+  if (!columns_->time && bytes && rate && *rate > 0) time = *bytes / *rate / 1e3;
+  if (!bytes || !rate || !number(busbw) || !time) return std::nullopt;
+  constexpr double kFloat = 4;
+  return fmt::format("{:.0f} {:.0f} float {:.6g} {} {}", *bytes, *bytes / kFloat, *time, algbw,
+                     busbw);
 }
 
 std::optional<ShortTable::Line> ShortTable::take(string_view line) {

@@ -24,9 +24,9 @@ class ShortTable {
 
  private:
   struct Columns {
-    std::size_t size = 0, algbw = 0, busbw = 0, all = 0;
-    std::optional<std::size_t> time;
-    double micro_seconds = 1;  ///< of the heading's unit of time
+    std::size_t size = 0, busbw = 0, all = 0;
+    std::optional<std::size_t> time, algbw;  ///< at least one
+    double micro_seconds = 1;                ///< of the heading's unit of time
     char between = '|';
   };
   static std::optional<Columns> columns_of(const std::vector<std::string>& cells, char between);

@@ -67,7 +67,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
     case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
     case Fault::bounce:
       if (log.gpudirect && !*log.gpudirect)
-        return evidence::NoGpudirect{log.hosts_without_gpudirect()};
+        return evidence::NoGpudirect{log.hosts_without_gpudirect(), log.too_far};
       return forbids_gpudirect(log.setting("NCCL_NET_GDR_LEVEL")) ? set("NCCL_NET_GDR_LEVEL")
                                                                   : std::nullopt;
     case Fault::channels: {

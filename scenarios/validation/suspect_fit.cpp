@@ -228,6 +228,11 @@ bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
   if (fault == Fault::protocol && outruns(suspect, few) &&
       suspect.back().place(few.measured.back()) < -1)
     return false;
+  // Nor is it sure of small sizes of a forced algorithm.
+  if (fault == Fault::algorithm)
+    return few.sizes.back() >= CheckLimits::told_from &&
+           few.healthy.back().place(few.measured.back()) > 1 &&
+           std::abs(suspect.back().place(few.measured.back())) <= 1;
   if (fault != Fault::rails && fault != Fault::bounce && fault != Fault::no_nvls &&
       fault != Fault::protocol)
     return false;

@@ -106,7 +106,8 @@ bool fits_the_end(const Setup& setup, const std::vector<Expectation>& suspect, c
 
 /// Whether a fault that the log names has to be mended whatever else is wrong, for it takes much
 /// longer than a healthy cluster at the sizes that are slow: cards that are missing, GPUDirect or
-/// NVLS that is off, and by some more a protocol that is forced.
+/// NVLS that is off, by some more a protocol that is forced, and an algorithm that is forced where
+/// it explains the largest size.
 bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect, const Sample& few);
 /// Whether how slow a suspect is depends on what is not known, flows and cores, so that it may be
 /// the cause of times that crawl whatever it misses.

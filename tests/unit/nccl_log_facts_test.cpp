@@ -176,7 +176,7 @@ TEST(ParseNcclLog, NamesDifferentGpus) {
   text += "#  Rank  1 Group  0 Pid      2 on ip-10-0-0-1 device  1 [0000:20:1c] NVIDIA H100\n";
   const NcclTable table = parse_nccl_log("x.txt", text + kTable).tables.at(0);
   EXPECT_EQ(table.gpu, "");
-  EXPECT_EQ(table.mixed, "NVIDIA A100-SXM4-40GB and NVIDIA H100");
+  EXPECT_EQ(table.mixed, "NVIDIA A100-SXM4-40GB on ip-10-0-0-1 and NVIDIA H100 on ip-10-0-0-1");
 }
 
 TEST(ParseNcclLog, KnowsHowTheRunEnded) {
