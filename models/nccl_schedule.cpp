@@ -11,11 +11,15 @@
 namespace foreduce {
 namespace {
 
+/// Whether the release is NCCL 2.4, which profiles with limits are of.
+bool is_nccl_2_4(const Profile& profile, const NcclForced& forced) {
+  return forced.release.empty() && profile.limits_protocols();
+}
+
 /// Whether trees by Simple cut their data shorter where the pipeline would not be full: releases
-/// up to 2.19, and those of profiles with limits (2.4 and 2.6).
+/// up to 2.19.
 bool shorter_tree_chunks(const Profile& profile, const NcclForced& forced) {
-  return nccl_constants(forced.release).shorter_tree_chunks ||
-         (forced.release.empty() && profile.limits_protocols());
+  return nccl_constants(forced.release).shorter_tree_chunks || is_nccl_2_4(profile, forced);
 }
 
 /// Whether NVSwitches reduce and multicast.
@@ -71,6 +75,23 @@ void cut_for_switch(NcclCut& cut, const Layout& layout, Bytes most, Bytes bytes)
   if (layout.nodes == 1) shrink({{64, 64}, {8, 32}, {2, 16}});
   else shrink({{32, 256}, {16, 128}, {4, 64}, {1, 32}});
   cut_into(cut, bytes.value / heads, 1);
+}
+
+/// A ring's chunks by Simple, of four steps each (device.h): they go out in two slices, so that a
+/// rank can hand on the first while the second arrives. Of little data these are its halves, but
+/// the first is a 32nd of two steps at least (prims_simple.h); in NCCL 2.4 it is two steps
+/// (primitives.h). What is left for the second may be nothing, which is sent all the same (net.cc).
+void cut_into_slices(NcclCut& cut, double each, bool whole) {
+  const double most = 2 * cut.chunk.value,
+               slice = whole ? most : std::clamp(each / 2, most / 32, most);
+  cut.slots /= 2;
+  cut.chunk = Bytes{std::min(slice, each)};
+  if (each >= 2 * slice || (each <= slice && !whole)) {
+    cut_into(cut, each, 2);
+  } else {
+    cut.chunks = 2;
+    cut.last = std::max(1.0, std::floor((each / cut.chunk.value - 1) * Segments::kFull));
+  }
 }
 
 /// Shorter chunks while the pipeline of a tree would not be full (enqueue.cc). `each`: bytes of a
@@ -138,13 +159,7 @@ NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
     shorten_tree_chunks(cut, choice.protocol, layout, each, shorter_tree_chunks(profile, forced));
   if (choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::simple &&
       choice.collective != Collective::broadcast) {  // whose chunks are a step (collectives.h)
-    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the
-    // first while the second arrives; of little data they are its halves (a 32nd of a step at
-    // least).
-    const double slice = std::clamp(each / 2, cut.chunk.value / 32, 2 * cut.chunk.value);
-    cut.chunk = Bytes{slice};
-    cut.slots /= 2;
-    cut_into(cut, each, 2);
+    cut_into_slices(cut, each, is_nccl_2_4(profile, forced));
     return cut;
   }
   cut_into(cut, each, 1);
@@ -179,11 +194,10 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
   // MiB).
   const bool halved =
       !ring && !in_switch && !(choice.protocol == NcclProtocol::ll128 && layout.nodes <= 2);
-  // LL hands every line on as it comes; the trees of NCCL 2.4, which profiles with limits are of,
-  // do not.
-  const bool of_old = forced.release.empty() && profile->limits_protocols(),
-             by_lines = choice.protocol == NcclProtocol::ll &&
-                        choice.algorithm == NcclAlgorithm::double_tree && !of_old;
+  // LL hands every line on as it comes; the trees of NCCL 2.4 do not.
+  const bool by_lines = choice.protocol == NcclProtocol::ll &&
+                        choice.algorithm == NcclAlgorithm::double_tree &&
+                        !is_nccl_2_4(*profile, forced);
   constexpr double kMostChunks = 1 << 30;  // as many as an int counts
   if (cut.chunks > kMostChunks)
     throw input_error(fmt::format("{} by NCCL are {:.3g} chunks of {} a channel, which is too many",
@@ -193,8 +207,11 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
   schedule.algorithm = find_algorithm(to_text(choice.algorithm), collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
   schedule.plan.last = static_cast<int>(cut.last);
-  if (choice.algorithm == NcclAlgorithm::ring && collective != Collective::broadcast)
-    schedule.plan.together = choice.protocol == NcclProtocol::simple ? 2 : 1;
+  if (choice.algorithm == NcclAlgorithm::ring && collective != Collective::broadcast) {
+    const int slices = choice.protocol == NcclProtocol::simple ? 2 : 1;
+    // Of one chunk the second slice alone may be shorter; else all slices of the last chunk are.
+    schedule.plan.together = schedule.plan.segments > slices ? slices : 0;
+  }
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   Sending& sending = schedule.sending;
   sending.profile = profile;

@@ -93,9 +93,9 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
   constexpr double kLongerChunks = 0.95;  // may cost fewer messages
   std::vector<CollectiveRequest> requests;
   std::vector<NcclCut> cuts;
-  for (const char* instance :
-       {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge",
-        "g4dn.12xlarge", "g5.48xlarge", "g6e.48xlarge"}) {
+  const Catalogue catalogue;
+  for (const std::string& instance : catalogue.names()) {
+    if (!ec2(instance)->gpu) continue;
     const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(*ec2(instance)));
     for (const int nodes : {1, 2, 3, 4, 8}) {
       const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));

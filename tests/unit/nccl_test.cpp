@@ -189,6 +189,43 @@ TEST(NcclCut, OnlyBetweenNodesHasAGroupItsShareOfTheChannels) {
   EXPECT_DOUBLE_EQ(channels(2, {2, 8}), channels(2, {}) / 8);
 }
 
+// prims_simple.h: a chunk's two slices are its halves, but the first is a 32nd of two steps of 512
+// KiB at least. In NCCL 2.4 (primitives.h) it is two steps, and the second is sent although nothing
+// is left for it. Two channels and 16 ranks share the data.
+TEST(NcclCut, ARingsChunkBySimpleGoesOutInTwoSlices) {
+  const Cluster cluster = cluster_of(ec2("p3dn.24xlarge"), 2);
+  const Layout layout = rank_layout(cluster);
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p3dn.24xlarge"));
+  const auto cut = [&](double each, const char* release) {
+    NcclForced forced;
+    forced.release = release;
+    return nccl_cut({cluster, layout, profile},
+                    {NcclAlgorithm::ring, NcclProtocol::simple, "", Collective::all_reduce},
+                    Bytes{2 * 16 * each}, forced);
+  };
+  constexpr double kKiB = 1024, kFull = Segments::kFull;
+  struct Slices {
+    double each, chunk, chunks, last;
+  };
+  for (const Slices& due : {Slices{16 * kKiB, 16 * kKiB, 1, kFull},
+                            {32 * kKiB, 32 * kKiB, 1, kFull},
+                            {48 * kKiB, 32 * kKiB, 2, kFull / 2},
+                            {64 * kKiB, 32 * kKiB, 2, kFull},
+                            {kMiB, 512 * kKiB, 2, kFull},
+                            {3 * kMiB, kMiB, 4, kFull / 2}}) {
+    const NcclCut now = cut(due.each, "2.22");
+    EXPECT_EQ(now.chunk.value, due.chunk) << due.each;
+    EXPECT_EQ(now.chunks, due.chunks) << due.each;
+    EXPECT_EQ(now.last, due.last) << due.each;
+  }
+  for (const double each : {32 * kKiB, 64 * kKiB, 1.0 * kMiB}) {
+    const NcclCut old = cut(each, "");
+    EXPECT_EQ(old.chunk.value, each);
+    EXPECT_EQ(old.chunks, 2);
+    EXPECT_EQ(old.last, 1);  // the least that a segment may have
+  }
+}
+
 // One GPU of a p5 reaches as much of the node's cards as its PCIe link carries: 48 of 400 GB/s.
 TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
   Machine one = ec2("p5.48xlarge")->with_gpus(1);
