@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/gpu_arithmetic.hpp"
+#include "models/gpu_names.hpp"
 #include "models/micro_batch.hpp"
 #include "models/program_time.hpp"
 #include "models/statistics.hpp"
@@ -163,27 +164,6 @@ bool from_measured(ComputeTime& time, const MicroBatch& b, std::string_view fram
   return true;
 }
 
-const std::vector<Gpu>& catalogue_gpus() {
-  static const std::vector<Gpu> all = [] {
-    std::vector<Gpu> gpus;
-    const Catalogue catalogue;
-    for (const std::string& name : catalogue.names())
-      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
-    return gpus;
-  }();
-  return all;
-}
-/// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
-/// the one with the fastest memory, which published rates are of. Null if there is none.
-const Gpu* known_gpu(const std::string& family) {
-  const Gpu* fastest = nullptr;
-  for (const Gpu& gpu : catalogue_gpus())
-    if (is_model(gpu.model, family) &&
-        (!fastest || gpu.memory_bandwidth > fastest->memory_bandwidth))
-      fastest = &gpu;
-  return fastest;
-}
-
 /// The share of its peak that a GPU is expected to reach, and why that one.
 struct PeakShare {
   double value = 0;
@@ -274,12 +254,9 @@ PeakShare assumed_share(const MicroBatch& b) {
               precision == Precision::tf32 ? assumed : estimate.within.value_or(assumed),
               recomputing};
     const Gpu* gpu = known_gpu(on.gpu);
-    if (!gpu) {
-      std::vector<std::string> families;
-      for (const Gpu& known : catalogue_gpus()) families.push_back(family_of(known));
+    if (!gpu)
       throw input_error(fmt::format("estimate.gpu: no instance type has a GPU called '{}'", on.gpu),
-                        suggest(on.gpu, families));
-    }
+                        suggest_gpu(on.gpu));
     const double away = std::abs(std::log(peak_of(asked, precision) / peak_of(*gpu, precision)));
     if (nearest && away >= least) continue;
     nearest = &on;
@@ -462,7 +439,7 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     // times as long in the median of 9 published runs, NVIDIA's 1.1 times, and Hugging Face's by
     // its own framework 1.1 (docs/accuracy-notes.md).
     constexpr double kFaster = 1.05, kTuned = 1.2, kUntuned = 1.7;
-    const double slower = workload.framework == Framework::pytorch ? kUntuned : kTuned;
+    const double slower = has_pytorch_kernels(workload.framework) ? kUntuned : kTuned;
     time.within = {time.within.faster * kFaster, time.within.slower * slower};
     time.source += fmt::format("; with {:.3g} % of the parameters trained, {:.0f} % of that time",
                                100 * workload.trainable, 100 * share);
@@ -472,7 +449,7 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
     else wait_for_adapters(time, workload);
     return time;
   }
-  if (workload.framework != Framework::pytorch) return program_time(b);
+  if (!has_pytorch_kernels(workload.framework)) return program_time(b);
   const auto in = [&b](Precision precision) {
     return MicroBatch{b.workload, b.gpu, precision, b.sample, b.batch};
   };

@@ -373,6 +373,11 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
         fmt::format("{}: what sees or hears beside the language model is left out.",
                     part == LanguagePart::text_config ? "Only text_config is read"
                                                       : "Only the language model is read"));
+  if (keys.is_set("quantization_config"))
+    model.notes.emplace_back(
+        "quantization_config says how a checkpoint is stored. A workload has no such weights: "
+        "memory "
+        "and traffic are of the scenario's precision, so those of QLoRA are not predicted.");
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);

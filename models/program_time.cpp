@@ -143,7 +143,8 @@ double undivided_by_tensors(const MicroBatch& b) {
       if (const Parts parts = parts_of(b); parts.undivided.value > 0)
         return parts.undivided / parts.all();
       break;
-    case Framework::pytorch: break;
+    case Framework::pytorch:
+    case Framework::deepspeed: break;
   }
   // In PyTorch's programs these are more kernels than in Megatron's, and are as much of a wider
   // model.

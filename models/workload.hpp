@@ -16,16 +16,23 @@ namespace foreduce {
 
 /// The program that trains: how much of a GPU's peak it reaches, and what it keeps.
 enum class Framework : std::uint8_t {
-  pytorch,      ///< tuned programs of PyTorch: FSDP, torchtitan, DeepSpeed
+  pytorch,      ///< tuned programs of PyTorch: FSDP2, torchtitan, llm-foundry
+  deepspeed,    ///< the same kernels; its ZeRO-3 gathers tensor by tensor when they are needed
   megatron,     ///< NVIDIA's Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine
   transformers  ///< Hugging Face's models in PyTorch, not compiled
 };
 template <>
 struct EnumWords<Framework> {
   static constexpr EnumWord<Framework> all[] = {{Framework::pytorch, "pytorch"},
+                                                {Framework::deepspeed, "deepspeed"},
                                                 {Framework::megatron, "megatron"},
                                                 {Framework::transformers, "transformers"}};
 };
+
+/// Whether its kernels are those of which PyTorch's rates and shares are.
+inline bool has_pytorch_kernels(Framework f) {
+  return f == Framework::pytorch || f == Framework::deepspeed;
+}
 
 /// A parameter tensor.
 struct Tensor {

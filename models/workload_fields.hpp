@@ -2,6 +2,11 @@
 // scenario`.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+
 #include "input/fields.hpp"
 #include "models/workload.hpp"
 
@@ -187,6 +192,10 @@ void describe(Fields& f, Workload& w) {
     if (!r.has("transformer") && w.variants.empty())
       r.problem("variants",
                 "at least one variant is needed, e.g. [{ sample: 1024 tokens, train_gflop: 860 }]");
+    std::set<std::string> samples;
+    for (const Variant& v : w.variants)
+      if (!samples.insert(v.sample).second)
+        r.problem("variants", fmt::format("the sample '{}' is there twice", v.sample));
     if (w.title.empty()) w.title = w.name;
   });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "input/counted.hpp"
+#include "models/gpu_names.hpp"
 #include "models/rank_layout.hpp"
 
 namespace foreduce {
@@ -406,6 +407,14 @@ Workload workload_of(const Scenario& scenario, const std::string& model, Framewo
   workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
   workload.framework = framework;
+  return workload;
+}
+
+Workload Clusters::workload(const std::string& model, Framework framework) const {
+  Workload workload = workload_of(scenario_, model, framework);
+  std::vector<std::shared_ptr<const Cluster>> clusters;
+  for (const ClusterCase& c : cases_) clusters.push_back(c.cluster);
+  require_known_gpus(workload, clusters);
   return workload;
 }
 

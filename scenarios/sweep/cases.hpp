@@ -62,6 +62,8 @@ class Clusters {
   Clusters(const Scenario& scenario, QuestionHash& hash, const Change& change = {});
 
   const std::vector<ClusterCase>& cases() const { return cases_; }
+  /// workload_of() the scenario; throws InputError where a rate is of a GPU that nothing has.
+  Workload workload(const std::string& model, Framework framework) const;
   /// The case's cluster with what the method needs.
   std::shared_ptr<const Cluster> with_servers(const ClusterCase& c, const Method& method);
   /// Its layout, made once.

@@ -23,6 +23,19 @@ struct MessageJob {
   std::vector<std::size_t> questions;  // of each candidate; none if the point has an error
 };
 
+/// The bound on a row by what sums on this cluster. No exact one is known where switches sum.
+void take_bound(Comparison& p, const std::shared_ptr<const Cluster>& cluster, SummedBy by,
+                BoundKind asked, const SweepContext& context) {
+  const Bytes bytes{static_cast<double>(p.bytes)};
+  p.bound = collective_bound(*cluster, p.collective, bytes, summed_at_best(*cluster));
+  p.bound_is_exact = false;
+  if (asked != BoundKind::exact || by == SummedBy::switches) return;
+  if (const auto& cut = context.clusters.exact_cut_of(cluster, p.collective)) {
+    p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
+    p.bound_is_exact = true;
+  }
+}
+
 MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
                    const SweepContext& context) {
   const Type type = scenario.messages->dtype;
@@ -60,13 +73,7 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
     return job;
   }
   const auto& cluster = job.candidates.front().cluster;
-  const Bytes bytes{static_cast<double>(p.bytes)};
-  p.bound = collective_bound(*cluster, p.collective, bytes, summed_at_best(*cluster));
-  if (scenario.messages->bound == BoundKind::exact)
-    if (const auto& cut = context.clusters.exact_cut_of(cluster, p.collective)) {
-      p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
-      p.bound_is_exact = true;
-    }
+  take_bound(p, cluster, SummedBy::gpus, scenario.messages->bound, context);
   try {
     job.questions = ask_each(context.batch, job.candidates, p.count, type);
   } catch (const InputError& e) {  // of this size alone
@@ -76,7 +83,8 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
   return job;
 }
 
-void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& options) {
+void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& options, BoundKind bound,
+                 const SweepContext& context) {
   Comparison& p = job.point;
   if (job.questions.empty()) return;
   const std::size_t best = batch.fastest(job.questions), chosen = job.questions[best];
@@ -90,9 +98,11 @@ void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& option
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, outcome);
+  const auto& cluster = job.candidates[best].cluster;
+  take_bound(p, cluster, schedule.algorithm->summed_by, bound, context);
   const Seconds least =
-      collective_bound(*job.candidates[best].cluster, p.collective,
-                       Bytes{static_cast<double>(p.bytes)}, schedule.algorithm->summed_by)
+      collective_bound(*cluster, p.collective, Bytes{static_cast<double>(p.bytes)},
+                       schedule.algorithm->summed_by)
           .time;
   const auto possible = [&](Seconds low) {
     return std::min(p.time, std::max({low, p.bound.time, least}));
@@ -216,8 +226,9 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   if (options.recording == Recording::on)  // a trace shows every segment
     how.long_pipelines = LongPipelines::simulate_whole;
   answer_in_order(
-      jobs, batch, how, [&](MessageJob& job) { take_answer(job, batch, options); }, on_point,
-      sweep);
+      jobs, batch, how,
+      [&](MessageJob& job) { take_answer(job, batch, options, scenario.messages->bound, context); },
+      on_point, sweep);
   note_speedups(sweep.points, [](const Comparison& p) { return p.time; });
   return sweep;
 }

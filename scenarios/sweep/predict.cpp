@@ -127,7 +127,7 @@ AxisProduct Predictor::expand() {
   methods_ = methods_of(scenario_.allreduce, Collective::all_reduce, MethodUse::step);
   for (const std::string& model : workload_.model.values) {
     for (const Framework framework : workload_.framework.values) {
-      models_.push_back(workload_of(scenario_, model, framework));
+      models_.push_back(clusters_->workload(model, framework));
       samples_.push_back(sample_of(scenario_, models_.back()));
     }
     if (names_file(model)) hash_.add(std::filesystem::path(scenario_.file).parent_path() / model);
@@ -177,7 +177,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding = unplaced(strategy);
   try {
-    if (c.cluster) p.sharding = plan_on(strategy, workload_, p.precision, c);
+    if (c.cluster) p.sharding = plan_on(strategy, workload_, p.precision, c, p.framework);
     p.asked_sharding = strategy.sharding;
     p.recomputed_blocks =
         recomputed_part(workload_, models_[at[kModelAxis]], p.recompute, p.sharding.stages);

@@ -64,8 +64,8 @@ struct WorkloadSpec {
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all
-  std::string units = "block";         ///< block, tensors or a size
-  int prefetch = 1;                    ///< units gathered ahead
+  std::string units;  ///< block, tensors or a size; empty: by the framework, see plan_of()
+  std::optional<int> prefetch;  ///< units gathered ahead; unset: by the framework
   bool fp8_all_gather = false;
   std::optional<bool> reshard_after_forward;  ///< unset: but for pipelines
   Communicators communicators = Communicators::shared;

@@ -142,16 +142,18 @@ void require_parts(const ShardingPlan& plan, const std::vector<std::vector<Model
 }
 
 /// As many times as long forward and backward of the GPU's part of a model take as computing them
-/// does, since kernels must be launched. `of_model`: the time for those of the whole model.
+/// does, since kernels must be launched. `of_model`: the time for those of the whole model;
+/// `forwards`: how often forward's exchanges run, with what is computed again.
 double add_launches(ShardedStepInput& in, Seconds of_model, Seconds computing,
-                    const Workload& workload) {
+                    const Workload& workload, double forwards) {
   if (of_model.value <= 0 || computing.value <= 0) return 1;
   const TrainingConstants& c = training_constants();
   // Each GPU of those that share matrices or sequences launches all kernels.
   const Seconds kernels = of_model * share_of(in.units);
   Seconds exchanges;
   if (in.plan.tensor > 1 && workload.framework != Framework::megatron)
-    for (const ModelUnit& u : in.units) exchanges = exchanges + c.tensor_launches * u.blocks;
+    for (const ModelUnit& u : in.units)
+      exchanges = exchanges + c.tensor_launches * u.blocks * ((forwards + 1) / 2);
   const Seconds launches = kernels + exchanges, longest = std::max(launches, computing);
   in.launch_bound = launches >= computing;
   // A program may launch exchanges as fast as NVIDIA's do, and one may take longer for everything.
@@ -187,7 +189,8 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const double part =
       share_of(in.units) * (undivided + (1 - undivided) / plan.tensor) / plan.context;
   const Seconds divided = (whole.forward + whole.backward) * part;
-  const double longer = add_launches(in, whole.launches, divided, workload);
+  const double forwards = p.recompute == Recompute::full ? 1 + p.recomputed_blocks : 1,
+               longer = add_launches(in, whole.launches, divided, workload, forwards);
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;

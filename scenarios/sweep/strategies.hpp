@@ -31,12 +31,12 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// in it. Throws InputError where its numbers do not divide, tensor parallelism would leave the
 /// node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
-                     int nodes, int gpus);
+                     int nodes, int gpus, Framework framework = Framework::pytorch);
 
 /// The same on a cluster of the sweep, whose nodes may differ. Throws InputError, too, for groups
 /// of GPUs among nodes with different numbers of them.
 ShardingPlan plan_on(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
-                     const ClusterCase& c);
+                     const ClusterCase& c, Framework framework);
 
 /// Whether a GPU holds gradients twice, in tensors of their own and in DDP's buckets (torch
 /// DistributedDataParallel without gradient_as_bucket_view, among several copies of the model).

@@ -123,6 +123,21 @@ inline void check_model_groups(FieldReader& r, const WorkloadSpec& w) {
               "pipeline: 4");
 }
 
+/// What of a model that GPUs share is gathered together, and how early.
+template <class Fields>
+void describe_units(Fields& f, WorkloadSpec& w) {
+  f.optional("units", w.units,
+             "What is gathered and scattered together: a transformer block, each of the tensors, "
+             "or tensors until they have a size. Default: block; tensors for zero3 by framework "
+             "deepspeed.",
+             OneOf{"unit", {"block", "tensors"}, false, OneOf::Or::size});
+  f.optional("prefetch", w.prefetch,
+             "Units that are gathered before they are needed; with 0 neither they nor what is "
+             "scattered are hidden behind compute. Default: 1, as FSDP2 does; 0 for zero3 by "
+             "framework deepspeed.",
+             Limits::between(0, 1000));
+}
+
 /// How the model's state is spread over GPUs.
 template <class Fields>
 void describe_sharding(Fields& f, WorkloadSpec& w) {
@@ -149,13 +164,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "number, node for those of a node (HSDP, MiCS, hpZ), or world for all. Default: "
              "world.",
              OneOf{"group", {"node", "world"}, false, OneOf::Or::whole_number});
-  f.optional("units", w.units,
-             "What is gathered and scattered together: a transformer block, each of the tensors, "
-             "or tensors until they have a size. Default: block.",
-             OneOf{"unit", {"block", "tensors"}, false, OneOf::Or::size});
-  f.optional("prefetch", w.prefetch,
-             "Units that are gathered before they are needed. Default: 1, as FSDP2 does.",
-             Limits::between(0, 1000));
+  describe_units(f, w);
   f.optional("reshard_after_forward", w.reshard_after_forward,
              "Whether zero3 gives a unit's parameters back after forward and gathers them again "
              "for backward. Default: yes, and no with pipeline, as torchtitan has it.");
@@ -263,20 +272,16 @@ void describe_program(Fields& f, WorkloadSpec& w) {
   const std::string megatron = "it runs on Megatron-LM: framework: megatron",
                     pytorch = "it is predicted as PyTorch: framework: pytorch",
                     hugging_face = "Hugging Face's models: framework: transformers";
-  programs.others = {{"nemo", megatron},
-                     {"megatron-lm", megatron},
-                     {"megatron-bridge", megatron},
-                     {"deepspeed", pytorch},
-                     {"torchtitan", pytorch},
-                     {"fsdp", pytorch},
-                     {"lightning", pytorch},
-                     {"accelerate", hugging_face},
-                     {"trl", hugging_face},
-                     {"huggingface", hugging_face},
-                     {"hf", hugging_face}};
+  programs.others = {
+      {"nemo", megatron},           {"megatron-lm", megatron}, {"megatron-bridge", megatron},
+      {"torchtitan", pytorch},      {"fsdp", pytorch},         {"lightning", pytorch},
+      {"accelerate", hugging_face}, {"trl", hugging_face},     {"huggingface", hugging_face},
+      {"hf", hugging_face}};
   f.optional("framework", w.framework,
              "The program that trains a language model: pytorch, which is tuned (torchtitan, "
-             "llm-foundry, FSDP with fused or compiled kernels); transformers, which is Hugging "
+             "llm-foundry, FSDP with fused or compiled kernels); deepspeed, whose kernels are the "
+             "same and whose ZeRO-3 (sharding: zero3) gathers each tensor when it is needed, so "
+             "that small micro-batches wait for it; transformers, which is Hugging "
              "Face's models without torch.compile, whose norms, rotary embeddings and losses are "
              "many kernels that take time and keep more memory; or megatron (NVIDIA's "
              "Megatron-LM, NeMo and Megatron-Bridge, with Transformer Engine), whose products and "

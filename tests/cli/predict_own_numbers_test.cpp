@@ -224,5 +224,38 @@ allreduce: { algorithm: nccl }
   EXPECT_SAYS(far.out, "120 % of H100");
 }
 
+// A rate of a GPU that nothing has took no part in any prediction, and nothing said so.
+TEST(Predict, RefusesRatesOfGpusThatNothingHas) {
+  const TemporaryFolder folder;
+  const auto predicted = [&](const char* gpu, const char* instance) {
+    folder.write("own.yaml", fmt::format(R"(
+workload: own
+parameters: 100 million
+blocks: 4
+variants: [{{ sample: 128 tokens, train_gflop: 77 }}]
+measured: [{{ gpu: {}, precision: fp16, sample: 128 tokens, batch: 8, samples_per_s: 400,
+             source: mine }}]
+)",
+                                         gpu));
+    folder.write("x9.yaml", R"(like: p4d.24xlarge
+gpu: { model: X9-80GB }
+)");
+    return foreduce_says("predict " + folder
+                                          .write("s.yaml", fmt::format(R"(
+workload: {{ model: ./own.yaml, precision: fp16, batch_per_gpu: 8 }}
+cluster: {{ instance: {}, nodes: 2 }}
+)",
+                                                                       instance))
+                                          .string());
+  };
+  const Result misspelt = predicted("A1000", "p4d.24xlarge");
+  EXPECT_EQ(misspelt.status, 2);
+  EXPECT_SAYS(misspelt.out, "has a GPU called 'A1000'\n  did you mean 'A100'?");
+  EXPECT_EQ(predicted("A100", "p4d.24xlarge").status, 0);
+  EXPECT_EQ(predicted("V100", "p4d.24xlarge").status, 0);  // its rate is moved to A100
+  EXPECT_EQ(predicted("X9", "p4d.24xlarge").status, 2);
+  EXPECT_EQ(predicted("X9", "./x9.yaml").status, 0);  // a GPU that the asker describes
+}
+
 }  // namespace
 }  // namespace foreduce

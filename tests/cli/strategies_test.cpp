@@ -121,5 +121,32 @@ TEST(Strategies, DdpsBucketsTakeMemoryUnlessGradientsAreViewsOfThem) {
   EXPECT_EQ(buckets("accumulation: 4, sharding: zero2", "algorithm: nccl"), 0);
 }
 
+// Its ZeRO-3 gathers each tensor when it is needed; all else is PyTorch's.
+TEST(Strategies, DeepSpeedWaitsForWhatItGathers) {
+  const nlohmann::json deepspeed = point_of("sharding: zero3, framework: deepspeed"),
+                       same = point_of("sharding: zero3, units: tensors, prefetch: 0"),
+                       fsdp = point_of("sharding: zero3");
+  EXPECT_EQ(deepspeed["step_time_s"], same["step_time_s"]);
+  EXPECT_GT(deepspeed["step_time_s"], fsdp["step_time_s"]);
+  EXPECT_EQ(deepspeed["compute_time_s"], fsdp["compute_time_s"]);
+  EXPECT_EQ(
+      point_of("sharding: zero3, framework: deepspeed, units: block, prefetch: 1")["step_time_s"],
+      fsdp["step_time_s"]);
+  for (const std::string how : {"zero2", "ddp"})
+    EXPECT_EQ(point_of("framework: deepspeed, sharding: " + how)["step_time_s"],
+              point_of("sharding: " + how)["step_time_s"])
+        << how;
+}
+
+// Forward's exchanges are launched again with what is computed again; a step was shorter with it.
+TEST(Strategies, ComputingAgainTakesLongerWhereLaunchesRule) {
+  const auto compute = [](const std::string& recompute) {
+    return point_of("sharding: zero1, tensor_parallel: 8, recompute: " +
+                    recompute)["compute_time_s"]
+        .get<double>();
+  };
+  EXPECT_GT(compute("full"), 1.1 * compute("none"));
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -280,6 +280,19 @@ TEST(ModelConfig, TakesTheModelsContextUpToALimit) {
               "n_positions: the model has 1024 positions, and --sequence asks for 2048");
 }
 
+TEST(ModelConfig, SaysThatStoredPrecisionIsNotTakenOver) {
+  nlohmann::json config = nlohmann::json::parse(read_text(published("llama2-7b")));
+  const auto notes = [&] {
+    const TemporaryFolder folder;
+    return fmt::format(
+        "{}", fmt::join(workload_from_config(folder.write("config.json", config.dump()), {}).notes,
+                        "\n"));
+  };
+  EXPECT_EQ(notes().find("quantization_config"), std::string::npos);
+  config["quantization_config"] = {{"bits", 4}, {"quant_method", "gptq"}};
+  EXPECT_SAYS(notes(), "quantization_config says how a checkpoint is stored");
+}
+
 // Of Qwen's models that see, text_config has another name than the language model has alone.
 TEST(ModelConfig, ReadsTheLanguageModelOfOneThatSees) {
   const auto nested = [](const char* name, const char* type) {

@@ -43,7 +43,10 @@ TEST(MegatronTime, AddsUpProductsAttentionAndTraffic) {
   EXPECT_DOUBLE_EQ(fp8.within.slower, training_constants().megatron.within.slower);
   const ComputeTime a100 =
       compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::bf16, sample, 1});
-  EXPECT_GT(a100.within.slower, fp8.within.slower) << "none of these programs is published on A100";
+  EXPECT_DOUBLE_EQ(a100.within.slower, fp8.within.slower);
+  const ComputeTime l40s =
+      compute_time({llama, *ec2("g6e.48xlarge")->gpu, Precision::bf16, sample, 1});
+  EXPECT_GT(l40s.within.slower, fp8.within.slower) << "none of these programs is published on L40S";
   MemoryQuestion question;
   question.workload = &llama;
   question.sample = sample;

@@ -146,6 +146,18 @@ variants: [{ sample: 4096 tokens, train_gflop: 330000 }]
   EXPECT_EQ(w.variants.at(0).train_gflop, 330000);
 }
 
+TEST(Workload, NeedsEachSampleOnce) {
+  EXPECT_SAYS(error_of([] {
+                workload(R"(
+workload: twice
+parameters: 10 million
+blocks: 2
+variants: [{ sample: 1024 tokens, train_gflop: 62 }, { sample: 1024 tokens, train_gflop: 90 }]
+)");
+              }),
+              "the sample '1024 tokens' is there twice");
+}
+
 TEST(Workload, NeedsItsTensorsOnce) {
   EXPECT_SAYS(error_of([] { workload("workload: x\nparameters: 5 million\n"); }),
               "the tensors are missing: add blocks: 32");
