@@ -62,11 +62,12 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (unsigned i = 0; i < kLoads; ++i) {
       const std::size_t at = tile + i * kThreads + threadIdx.x;
+      if (at >= packs) continue;
       auto* mine = reinterpret_cast<T*>(&x[i]);
       const auto* theirs = reinterpret_cast<const T*>(&y[i]);
 #pragma unroll
       for (std::size_t e = 0; e < each; ++e) mine[e] = reduce_one<op>(mine[e], theirs[e]);
-      if (at < packs) a[at] = x[i];
+      a[at] = x[i];
     }
   }
   const std::size_t rest = count - packs * each;

@@ -21,13 +21,16 @@ int number(const char* name, const char* text, int at_least, int at_most) {
   return value;
 }
 
-/// "gpu[03-08],gpu12" → "gpu03".
+/// "gpu[03-08]-ib,gpu12" → "gpu03-ib".
 std::string first_host(const std::string& list) {
   const auto bracket = list.find('[');
   if (bracket == std::string::npos || list.find(',') < bracket)
     return list.substr(0, list.find(','));
+  const auto end = list.find(']', bracket);
+  const std::string after = end == std::string::npos ? "" : list.substr(end + 1);
   return list.substr(0, bracket) +
-         list.substr(bracket + 1, list.find_first_of(",-]", bracket) - bracket - 1);
+         list.substr(bracket + 1, list.find_first_of(",-]", bracket) - bracket - 1) +
+         after.substr(0, after.find(','));
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ struct DeviceBytes {
 
 /// One rank's use of a device. Operations run on the device in the order in which they were
 /// started, while the rank goes on. All of them may throw TransportError, which names the call, the
-/// rank and the device. Only the rank's own thread calls them, except for the constructor.
+/// rank and the device. While ranks run, only the rank's own thread calls them; before and after
+/// that the thread that made it may.
 class RankDevice {
  public:
   RankDevice() = default;

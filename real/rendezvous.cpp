@@ -131,7 +131,7 @@ struct Rendezvous::State {
 
   void accept() {
     acceptor.async_accept([this](error_code failed, tcp::socket socket) {
-      if (failed == asio::error::operation_aborted) return;
+      if (failed == asio::error::operation_aborted || !acceptor.is_open()) return;
       if (failed) {  // too many descriptors, or a connection that was closed again: others may
                      // still come
         pause.expires_after(std::chrono::milliseconds(50));
@@ -258,6 +258,7 @@ struct Rendezvous::State {
     stop_news();
     error_code ignored;
     acceptor.close(ignored);
+    pause.cancel();
     if (problem.empty() && !missing().empty())
       problem = fmt::format("process {} of {} did not come to {} within {} s", missing(),
                             options.processes, where(), options.timeout_s);

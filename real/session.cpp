@@ -127,11 +127,11 @@ std::vector<std::string> Session::addresses_by_rank(const std::vector<ProcessAbo
 void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
                            const std::vector<std::string>& addresses, const RunToken& token) {
   ranks_.timeout_s = options_.timeout_s;
+  const auto& host = hosts_[static_cast<std::size_t>(place_.process)];
   ranks_.oversubscribed = oversubscribes_cores(
-      static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * ranks_each());
+      static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host)) * ranks_each());
   ranks_.by_rank.resize(everyone_.members.size());
   // All workers of this machine share its devices, even if the machine acts as several nodes.
-  const auto& host = hosts_[static_cast<std::size_t>(place_.process)];
   const auto workers_before =
       static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place_.process, host)) *
       options_.ranks_per_process;

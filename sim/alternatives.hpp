@@ -12,10 +12,10 @@
 
 namespace foreduce {
 
-/// Of a question that matters only where another one takes longer than it may take itself.
+/// A question that is simulated only where question `to` takes longer than `least`.
 struct Alternative {
   std::size_t to = 0;  ///< the other question
-  Seconds least;       ///< it hardly takes less
+  Seconds least;       ///< a lower bound on the time of this question itself
 };
 
 /// All that were asked, by their numbers.

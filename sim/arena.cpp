@@ -25,15 +25,18 @@ void Arena::grow() {
   next_region_ = std::min(2 * next_region_, kMost);
 }
 
+bool Arena::takes(std::size_t grains, std::size_t alignment) {
+  return grains * kGrain <= kLargest && alignment <= alignment_of(grains);
+}
+
 void* Arena::do_allocate(std::size_t bytes, std::size_t alignment) {
-  const std::size_t grains = (std::max<std::size_t>(1, bytes) + kGrain - 1) / kGrain;
-  if (bytes > kLargest || alignment > kLine)
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  const std::size_t grains = grains_of(bytes);
+  if (!takes(grains, alignment)) return std::pmr::new_delete_resource()->allocate(bytes, alignment);
   if (Free* piece = free_[grains]) {
     free_[grains] = piece->next;
     return piece;
   }
-  const std::size_t size = grains * kGrain, to = size % kLine == 0 ? kLine : kGrain;
+  const std::size_t size = grains * kGrain, to = alignment_of(grains);
   const auto skipped = static_cast<std::size_t>(-reinterpret_cast<std::intptr_t>(at_)) % to;
   if (static_cast<std::size_t>(end_ - at_) < size + skipped) {
     grow();
@@ -45,9 +48,9 @@ void* Arena::do_allocate(std::size_t bytes, std::size_t alignment) {
 }
 
 void Arena::do_deallocate(void* piece, std::size_t bytes, std::size_t alignment) {
-  if (bytes > kLargest || alignment > kLine)
+  const std::size_t grains = grains_of(bytes);
+  if (!takes(grains, alignment))
     return std::pmr::new_delete_resource()->deallocate(piece, bytes, alignment);
-  const std::size_t grains = (std::max<std::size_t>(1, bytes) + kGrain - 1) / kGrain;
   free_[grains] = ::new (piece) Free{free_[grains]};
 }
 

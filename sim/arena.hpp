@@ -26,8 +26,16 @@ class Arena final : public std::pmr::memory_resource {
   }
   void grow();
 
-  /// A multiple of a line is aligned to one, so that equal pieces never share a line needlessly.
   static constexpr std::size_t kLine = 64, kGrain = 16, kLargest = 4096;
+  static std::size_t grains_of(std::size_t bytes) {
+    return (bytes > 0 ? bytes + kGrain - 1 : kGrain) / kGrain;
+  }
+  /// A multiple of a line is aligned to one, so that equal pieces never share a line needlessly.
+  static std::size_t alignment_of(std::size_t grains) {
+    return grains * kGrain % kLine == 0 ? kLine : kGrain;
+  }
+  /// Whether a piece is the arena's: small, and aligned as its size is. Others are the system's.
+  static bool takes(std::size_t grains, std::size_t alignment);
   static constexpr std::size_t kFirst = std::size_t{1} << 16, kHuge = std::size_t{1} << 21,
                                kMost = std::size_t{1} << 25;
 

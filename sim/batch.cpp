@@ -30,9 +30,9 @@ constexpr double kLeastErrorWithoutSwitch = 0.03;
 /// Of own trees in hundreds of segments, whose later ones are faster: 5.3 % on 28 p5 in 512.
 constexpr double kLeastErrorOfOwnTrees = 0.06;
 
-/// Of trees over many nodes: no estimated error is smaller, for on other numbers of nodes a level
-/// takes a few per cent more or less; and above the other one they are told from twice as many. An
-/// interval on so many nodes is several times as wide.
+/// The estimated error of trees over many nodes is at least the first, because a level takes a few
+/// per cent more or less on other numbers of nodes; an interval on so many nodes is several times
+/// as wide. Above the second, trees are told from twice as many nodes.
 constexpr double kLeastLevelsError = 0.03, kLevelsTolerance = 0.05;
 
 /// A simulation may take a millisecond: a child does so many, one after the other.

@@ -22,7 +22,7 @@
 
 namespace foreduce {
 
-/// What became of it.
+/// The answer to one question, or why there is none.
 struct Outcome {
   bool known = false;  ///< it has ended, well or not, or is not needed
   bool ok = false;

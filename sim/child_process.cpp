@@ -36,6 +36,7 @@ struct Child {
   std::deque<std::size_t> tasks;  // that it has not answered, the one at hand first
   std::size_t given = 0;          // tasks, of all
   bool dismissed = false;         // it has been told that there is no more
+  bool gone = false;              // it could not be told anything
   bool failed = false;            // at a task: it does no more
   std::vector<std::uint8_t> received;
   Clock::time_point begun;         // the task at hand
@@ -222,8 +223,9 @@ class Children {
  private:
   /// What still waits will not begin.
   bool all_idle() const {
-    return std::all_of(running_.begin(), running_.end(),
-                       [](const Child& child) { return child.tasks.empty() && !child.dismissed; });
+    return std::all_of(running_.begin(), running_.end(), [](const Child& child) {
+      return child.tasks.empty() && !child.dismissed && !child.gone;
+    });
   }
 
   /// Those that are still at work, also where `finished` throws.
@@ -265,11 +267,12 @@ class Children {
     constexpr double kShort = 0.02;
     const bool ahead = child.last_seconds < kShort && waiting_.size() > 4 * running_.size();
     const std::size_t most = ahead ? 2 : 1;
-    while (!child.failed && !child.dismissed && child.tasks.size() < most) {
+    while (!child.failed && !child.dismissed && !child.gone && child.tasks.size() < most) {
       const auto next = next_ready();
       if (!next && !waiting_.empty()) break;  // it has more to do when another has ended
       const bool more = next && child.given < std::max<std::size_t>(1, options_.tasks_each);
-      if (!tell(child, more ? waiting_[*next] : kNoMore)) break;
+      child.gone = !tell(child, more ? waiting_[*next] : kNoMore);
+      if (child.gone) break;
       child.dismissed = !more;
       if (!more) break;
       if (child.tasks.empty()) child.begun = Clock::now();

@@ -7,9 +7,10 @@
 
 namespace foreduce {
 
-/// All of it, so that the result reads back equal.
+/// All of it but the peak of memory, which the parent measures, so that the result reads back
+/// equal.
 nlohmann::json to_json(const CollectiveResult& result);
-/// Throws nlohmann::json::exception for what to_json() did not write.
+/// Throws nlohmann::json::exception or std::runtime_error for what to_json() did not write.
 CollectiveResult collective_from_json(const nlohmann::json& json);
 
 }  // namespace foreduce

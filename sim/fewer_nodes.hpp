@@ -35,8 +35,8 @@ struct ManyNodes {
 };
 
 /// From the results on with_fewer_nodes(): `halvings` levels more than the first of them has, each
-/// of which takes what the last one took. The error is what they would add up to if each were half
-/// as far again from the last one as the one before it is.
+/// of which takes what the last one took. The error is 1.5 times `halvings` times the difference
+/// between the last two levels.
 ManyNodes on_many_nodes(const std::array<const CollectiveResult*, 3>& fewer, int halvings);
 
 }  // namespace foreduce

@@ -22,7 +22,7 @@ struct MessageCosts {
   };
   std::array<Cost, kPathClasses> of_class;
   double per_payload = 1;     // wire of a byte of payload
-  double in_switch = 1;       // times the wire that a message is which the switch reduces or copies
+  double in_switch = 1;       // factor on the wire bytes that the switch reduces or copies
   double in_switch_sync = 0;  // for which a chunk is held up in the switch
   double channel_rate = kNoLimit, net_channel_rate = kNoLimit;  // payload, inside and between nodes
   double rate_limit = kNoLimit, net_rate_limit = kNoLimit;      // the same of wire

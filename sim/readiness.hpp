@@ -9,7 +9,7 @@ namespace foreduce {
 enum class Readiness : std::uint8_t {
   ready,
   not_yet,  ///< it is asked again after others; at the end it is left undone
-  needless  ///< it never need
+  needless  ///< it need not run at all
 };
 
 }  // namespace foreduce

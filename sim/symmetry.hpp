@@ -61,12 +61,14 @@ class SymmetryReduction {
   int flows(std::size_t link) const { return flows_[link]; }
 
  private:
-  /// Where ranks are no power of two, those of the first `paired` nodes hand their data to a
-  /// neighbour, and the rest is exclusive-or among the numbers that are left (PowerOfTwo). If these
-  /// begin at node `rest`, exclusive-or by a k below `shifts`, in nodes, leaves the schedule as it
-  /// is: a paired node has half as many numbers, and moves by 2k.
+  /// Where ranks are no power of two, some hand their data to a neighbour first, and the others
+  /// exchange by exclusive-or of their numbers (PowerOfTwo).
   struct Pairs {
-    int paired = 0, rest = 0, shifts = 0;
+    int paired = 0;  ///< the first so many nodes hand data to a neighbour
+    int rest = 0;    ///< the node at which the numbers of those that exchange begin
+    /// Exclusive-or by a k below this, in nodes, leaves the schedule as it is. A paired node has
+    /// half as many numbers, and moves by 2k.
+    int shifts = 0;
     bool any() const { return shifts > 1; }
     int shift(int n) const { return (n < paired ? n / 2 : n - rest) & (shifts - 1); }
     int representative(int n) const { return n - shift(n) * (n < paired ? 2 : 1); }

@@ -22,8 +22,7 @@ std::size_t count_for(const Layout& layout, const Plan& plan) {
          7;
 }
 
-/// A cluster's first nodes on the same fabric, of the very machines that it has; servers only where
-/// it keeps all its nodes.
+/// A cluster's first nodes on the same fabric, of the very machines that it has, with its servers.
 Cluster first_nodes(const Cluster& cluster, int nodes) {
   std::vector<std::shared_ptr<const Machine>> machines;
   for (int n = 0; n < nodes; ++n)

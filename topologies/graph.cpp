@@ -151,10 +151,11 @@ void NodeGraph::add_pcie(const Pcie& pcie) {
     for (std::size_t r = 0; r < rails; ++r) {
       const auto first = s.nics.begin() + static_cast<std::ptrdiff_t>(r * each);
       const int rail = add_rail({first, first + static_cast<std::ptrdiff_t>(each)}, s.socket);
-      BytesPerSecond links{0};
+      // Bytes go out evenly over a rail's NICs, so that a slow link holds up all of them.
+      BytesPerSecond slowest = kIdeal;
       for (std::size_t n = 0; n < each; ++n)
-        links = links + pcie.link_of("nic", s.nics[r * each + n]);
-      join(hub, rail_.back(), links, Seconds{0}, LinkKind::pcie);
+        slowest = std::min(slowest, pcie.link_of("nic", s.nics[r * each + n]));
+      join(hub, rail_.back(), slowest * static_cast<double>(each), Seconds{0}, LinkKind::pcie);
       for (std::size_t g = 0; g < s.gpus.size(); ++g)
         if (rails == 1 || g == r) gpu_rail_[static_cast<std::size_t>(s.gpus[g])] = rail;
     }

@@ -22,7 +22,7 @@ struct ImportedMachine {
   /// are assumed.
   std::map<std::string, std::string> told;
   std::vector<std::string> notes;        ///< what was simplified, and how devices are numbered
-  std::vector<std::string> differences;  ///< "pcie.bandwidth: 24 GB/s, in g5.48xlarge 12 GB/s"
+  std::vector<std::string> differences;  ///< "pcie.bandwidth: 24 GB/s; in g5.48xlarge 12 GB/s"
 };
 
 /// What may be chosen where a dump leaves it open.

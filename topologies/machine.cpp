@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -264,8 +265,11 @@ Machine Machine::with_gpus(int count) const {
     std::erase_if(m.nvlink->edges,
                   [&](const std::vector<int>& e) { return unused(e[0]) || unused(e[1]); });
   if (m.nvlink && m.nvlink->kind == NvLinkKind::mesh && m.nvlink->edges.empty()) m.nvlink.reset();
-  if (m.pcie)
-    for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
+  if (!m.pcie) return m;
+  for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
+  std::erase_if(m.pcie->slow_links, [&](const SlowLink& l) {
+    return l.device.starts_with("gpu") && !no_such_device(m, l.device).empty();
+  });
   return m;
 }
 
@@ -283,10 +287,21 @@ Machine Machine::with_nics(int count) const {
         --left;
       }
   int next = 0;
+  std::map<std::string, std::string> renamed;
   for (std::size_t s = 0; s < kept.size(); ++s) {
     m.pcie->switches[s].nics.resize(kept[s]);
-    for (int& n : m.pcie->switches[s].nics) n = next++;
+    for (int& n : m.pcie->switches[s].nics) {
+      renamed[fmt::format("nic{}", n)] = fmt::format("nic{}", next);
+      n = next++;
+    }
   }
+  std::vector<SlowLink> links;
+  for (SlowLink& l : m.pcie->slow_links) {
+    if (const auto now = renamed.find(l.device); now != renamed.end()) l.device = now->second;
+    else if (l.device.starts_with("nic")) continue;
+    links.push_back(std::move(l));
+  }
+  m.pcie->slow_links = std::move(links);
   return m;
 }
 

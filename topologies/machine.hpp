@@ -43,7 +43,7 @@ std::string family_of(const Gpu& gpu);
 /// "A100-SXM4" are of "A100-SXM4-40GB", and "A10" is not.
 bool is_model(const std::string& model, const std::string& called);
 
-/// The most GPUs of a node that a machine file or a scenario may have. The largest NVLink domain
+/// The most GPUs of a node that a scenario or a command may ask for. The largest NVLink domain
 /// that is sold has 72.
 inline constexpr int kMostGpusANode = 128;
 

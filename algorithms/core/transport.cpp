@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 namespace foreduce {
 
 struct Transport::Subset {
@@ -43,7 +45,7 @@ Transport Transport::subset(std::span<const int> ranks, int group) const {
   Transport made;
   made.backend_ = backend_;
   made.rank_ = -1;
-  made.group_ = group_ + group;
+  made.group_ = group_beyond(group);
   for (const int r : ranks) {
     if (r == rank_) made.rank_ = static_cast<int>(members->global_rank.size());
     members->global_rank.push_back(subset_ ? subset_->global_rank[static_cast<std::size_t>(r)] : r);
@@ -57,8 +59,18 @@ Transport Transport::subset(std::span<const int> ranks, int group) const {
 
 Transport Transport::in_group(int group) const {
   Transport made = *this;
-  made.group_ += group;
+  made.group_ = group_beyond(group);
   return made;
+}
+
+int Transport::group_beyond(int group) const {
+  const bool second = group_ >= kSecondCollective || group >= kSecondCollective;
+  if (group_ + group >= (second ? 2 : 1) * kSecondCollective)
+    throw std::invalid_argument(
+        fmt::format("this schedule runs in {} groups of ranks at a time or more: it takes fewer "
+                    "segments, or no --full-pipelines",
+                    kSecondCollective));
+  return group_ + group;
 }
 
 }  // namespace foreduce

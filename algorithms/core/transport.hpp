@@ -6,9 +6,8 @@
 // keeps:
 //  * `send` reads its elements between `after` and its own event. `recv` and `recv_reduce` write
 //    theirs.
-//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same
-//  elements.
-//    So reductions into the same elements happen in posting order, which gives the same bits
+//  * A write to elements waits for the rank's earlier posted verbs on the same elements. So
+//    reductions into the same elements happen in posting order, which gives the same bits
 //    everywhere. An exchange in place (send x, then recv_reduce into x) is safe: a message that
 //    arrives early is buffered, and its sender does not wait.
 //  * A `send` of elements that an earlier verb still writes must say so with `after`.
@@ -49,7 +48,7 @@ enum class Packed : std::uint8_t {
 };
 
 /// Names a message between two ranks: which step of the schedule, which segment of the data, which
-/// channel. Limits (checked): step < 2^20, segment < 2^20, channel < 2^8.
+/// channel. Limits (checked): those of TagBits.
 struct Tag {
   int step = 0;
   int segment = 0;
@@ -178,7 +177,8 @@ class Transport {
 
   /// The given ranks of this transport as a transport of their own, numbered as listed; this rank
   /// must be among them. `group` is added to this transport's own (0 for all ranks); the sum (1 …
-  /// 8191) keeps its tags apart from those of other subsets in use at the same time.
+  /// 4095, of a second collective 4096 more) keeps its tags apart from those of other subsets in
+  /// use at the same time. Throws std::invalid_argument beyond that.
   Transport subset(std::span<const int> ranks, int group) const;
   /// The same ranks with `group` added to their group: as a subset of all of them, but at no cost.
   Transport in_group(int group) const;
@@ -186,6 +186,9 @@ class Transport {
  private:
   Transport() = default;
   int checked_peer(int peer) const;
+  /// This transport's own group with `group` added. Throws std::invalid_argument where that
+  /// would be one of another collective.
+  int group_beyond(int group) const;
 
   Backend* backend_ = nullptr;
   const Layout* layout_ = nullptr;

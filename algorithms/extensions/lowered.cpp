@@ -1,3 +1,4 @@
+#include "algorithms/core/transport.hpp"
 #include "algorithms/extensions/lowered.hpp"
 
 #include <fmt/format.h>
@@ -421,7 +422,7 @@ class Lowering {
   /// Terms that may be copied: some seconds.
   static constexpr std::size_t kMostWork = 500'000'000;
   /// Tag::step.
-  static constexpr int kMostInSequence = 1 << 20;
+  static constexpr int kMostInSequence = 1 << TagBits::step;
 
   const MscclProgram& p_;
   int own_, n_;

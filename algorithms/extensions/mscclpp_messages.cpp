@@ -192,7 +192,7 @@ class Runner {
     if (version(from, what.chunk) != what.version)
       no_message(op, "what scratch holds is no longer in the buffer that it was copied from");
     if (b > 255) no_message(op, "it is in more thread blocks than there are channels");
-    const std::uint64_t tag = pack({.step = sequence_++ % (1 << 20), .channel = b}, 0);
+    const std::uint64_t tag = pack({.step = sequence_++ % (1 << TagBits::step), .channel = b}, 0);
     note(from, {RecordedVerbKind::send,
                 to,
                 tag,

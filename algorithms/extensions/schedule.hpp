@@ -1,4 +1,4 @@
-// Schedules as data in the place of algorithms: MSCCL's XML.
+// Schedules as data in the place of algorithms: MSCCL's XML and plans of MSCCL++.
 #pragma once
 
 #include <filesystem>

@@ -29,6 +29,16 @@ std::string format_of(const ExportArguments& a) {
   return by_ending;
 }
 
+/// A file that foreduce would not read is not written.
+void require_readable(const std::string& format, const std::string& text) {
+  try {
+    if (format == kPlan) parse_mscclpp_plan("", text);
+    else parse_msccl_xml("", text);
+  } catch (const InputError& e) {
+    throw std::invalid_argument(e.problems().front().message);
+  }
+}
+
 int export_algorithm(const ExportArguments& a) {
   const std::string format = format_of(a);
   load_schedules({a.algorithm}, "");
@@ -51,7 +61,9 @@ int export_algorithm(const ExportArguments& a) {
   try {
     const MscclProgram program =
         recorded_program(*algorithm, layout, {a.segments, a.channels, inner});
-    write_output(a.output, format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program));
+    const std::string text = format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program);
+    require_readable(format, text);
+    write_output(a.output, text);
   } catch (const std::invalid_argument& e) {
     throw input_error(fmt::format("{} on {} ranks cannot be written as {}: {}", a.algorithm,
                                   a.ranks, format, e.what()));

@@ -123,7 +123,7 @@ class EventClock {
     return starts_.next_at() <= now ? starts_.pop().message : nullptr;
   }
   std::span<TimedEvent> take_arrivals(double now) { return take(arrivals_, now); }
-  /// Whether any has ended; then which, the next time another.
+  /// Takes the next flow that has ended by `now`; false where there is none.
   bool take_flow(double now, EndQueue::Flow& flow);
   std::span<TimedEvent> take_reductions(double now) {
     return take(reductions_, end_of_window(now));

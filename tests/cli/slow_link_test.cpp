@@ -5,6 +5,7 @@
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 namespace {
@@ -62,6 +63,50 @@ pcie: { slow_links: [{ device: nic4, share: 0.5 }] }
   EXPECT_EQ(machine.status, 2);
   EXPECT_SAYS(machine.out, "m.yaml:3:");
   EXPECT_SAYS(machine.out, "there is no device 'nic4'");
+}
+
+// A machine with fewer devices than the one that it is like was refused for links that it lacks.
+TEST(SlowLink, IsLeftOutWithItsDevice) {
+  const TemporaryFolder folder;
+  folder.write("slow.yaml", R"(machine: slow
+like: p4d.24xlarge
+pcie: { slow_links: [{ device: gpu7, share: 50 % }, { device: gpu1, share: 50 % },
+                     { device: nic3, share: 50 % }] }
+)");
+  folder.write("half.yaml",
+               "machine: half\nlike: ./slow.yaml\ngpu: { count: 4 }\nnic: { count: 2 }\n");
+  const Machine half = machine_named((folder.path() / "half.yaml").string());
+  ASSERT_EQ(half.pcie->slow_links.size(), 1u);
+  EXPECT_EQ(half.pcie->slow_links[0].device, "gpu1");
+  // One NIC of each switch stays, and they are numbered anew.
+  folder.write("few.yaml", R"(machine: few
+like: p5.48xlarge
+pcie: { slow_links: [{ device: nic4, share: 50 % }] }
+)");
+  const Machine one_each = machine_named((folder.path() / "few.yaml").string()).with_nics(8);
+  ASSERT_EQ(one_each.pcie->slow_links.size(), 1u);
+  EXPECT_EQ(one_each.pcie->slow_links[0].device, "nic1");
+}
+
+// A GPU's four NICs share its bytes evenly, so the slowest decides; half a PCIe link still carries
+// all that a NIC of p5 has. It had no effect at any share.
+TEST(SlowLink, HoldsUpAGpuWithFourNics) {
+  const TemporaryFolder folder;
+  const auto time = [&](const std::string& share) {
+    return json_of("compare " + folder
+                                    .write("s.yaml", fmt::format(R"(
+cluster:
+  mixed: [{{ instance: p5.48xlarge, nodes: 1 }},
+          {{ instance: p5.48xlarge, nodes: 1, slow_links: [{{ device: nic0, share: {} }}] }}]
+allreduce: {{ algorithm: ring }}
+messages: {{ sizes: 1 GiB }}
+)",
+                                                                 share))
+                                    .string())["points"][0]["time_us"]
+        .get<double>();
+  };
+  EXPECT_NEAR(time("50 %") / time("100 %"), 1, 0.01);
+  EXPECT_GT(time("10 %") / time("100 %"), 1.5);
 }
 
 // All NICs are there, so it is no missing rail.

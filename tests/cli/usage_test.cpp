@@ -197,6 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"run --workload resnet50 --bucket 0MiB", "--bucket 0MiB: at least 1 KiB"},
         Refused{"algorithm export ring --ranks 4 --format msccl-xml -o x.json",
                 "-o x.json: a file of --format msccl-xml has another ending"},
+        Refused{"algorithm export hierarchical --ranks 4 --per-node 2 --segments 256 -o x.xml",
+                "cannot be written as msccl-xml: nchannels=\"257\" is no whole number"},
         Refused{"topology import " +
                     (source_folder() / "tests/topologies/p4d-24xl-topo.xml").string() +
                     " --like c5.18xlarge",
@@ -298,7 +300,7 @@ allreduce: { algorithm: ring }
   EXPECT_EQ(read_text(old), "precious");
 }
 
-TEST(Output, IsNeverWrittenOverTheQuestion) {
+TEST(Output, IsNeverWrittenOverTheScenario) {
   const TemporaryFolder folder;
   const std::string file = folder
                                .write("same.txt", R"(
@@ -308,7 +310,7 @@ allreduce: { algorithm: ring }
 messages: { sizes: 1 MiB }
 )")
                                .string();
-  EXPECT_SAYS(foreduce_says("compare " + file + " -o " + file).out, "over the question");
+  EXPECT_SAYS(foreduce_says("compare " + file + " -o " + file).out, "would overwrite");
   EXPECT_EQ(foreduce_says("compare " + file).status, 0);
 }
 

@@ -52,7 +52,7 @@ TEST(Launch, ReadsThePlaceThatLaunchersGive) {
                             {"SLURM_PROCID", "5"},
                             {"SLURM_NTASKS", "16"},
                             {"SLURM_NODEID", "2"},
-                            {"SLURM_STEP_NODELIST", "gpu[03-08],x1"}});
+                            {"SLURM_STEP_NODELIST", "gpu[03-08]-ib,x1"}});
   ASSERT_TRUE(slurm);
   EXPECT_EQ(slurm->address, "gpu03");
   EXPECT_EQ(slurm->node, 2);

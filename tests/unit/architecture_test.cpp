@@ -211,7 +211,7 @@ TEST(Architecture, OnlyRealKnowsCuda) {
   expect_none(violations);
 }
 
-TEST(Architecture, OnlyReportAndCliWriteText) {
+TEST(Architecture, OnlyReportCliAndRealWriteText) {
   const std::regex writes(
       R"(std::(?:cout|cerr|clog)|\bv?f?printf\s*\(|\bf?puts\s*\(|\b(?:fmt|std)::print\w*\s*\()");
   std::vector<std::string> violations;

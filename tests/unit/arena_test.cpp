@@ -37,6 +37,19 @@ TEST(Arena, PiecesOfAllSizesAreApartAndAligned) {
     arena.deallocate(reinterpret_cast<void*>(at), bytes, bytes % 64 == 0 ? 64 : 16);
 }
 
+// Pieces of 32 bytes begin at multiples of 16.
+TEST(Arena, AlignsMoreThanTheSizeWhereAsked) {
+  Arena arena;
+  std::vector<void*> pieces;
+  for (int i = 0; i < 100; ++i) pieces.push_back(arena.allocate(32, 32));
+  arena.deallocate(arena.allocate(32, 16), 32, 16);
+  pieces.push_back(arena.allocate(32, 32));
+  for (void* piece : pieces) {
+    EXPECT_EQ(place(piece) % 32, 0u);
+    arena.deallocate(piece, 32, 32);
+  }
+}
+
 TEST(Arena, HandsOutAgainWhatWasGivenBack) {
   Arena arena;
   std::vector<void*> first;

@@ -86,6 +86,26 @@ TEST(ChildProcess, DeathOfOneLosesNoTaskButItsOwn) {
   }
 }
 
+// The next task could not be given to it, and was dropped with all that followed.
+TEST(ChildProcess, DeathBetweenTasksLosesNone) {
+  std::vector<std::function<nlohmann::json()>> work;
+  for (int i = 0; i < 3; ++i) work.emplace_back([] { return nlohmann::json(::getpid()); });
+  std::vector<ChildResult> results(work.size());
+  ChildOptions options;
+  options.tasks_each = work.size();
+  run_in_children(
+      work,
+      [&](std::size_t task, ChildResult result) {
+        results[task] = std::move(result);
+        if (task > 0) return;
+        ::kill(results[0].value.get<pid_t>(), SIGKILL);
+        std::this_thread::sleep_for(100ms);
+      },
+      options);
+  for (const ChildResult& r : results) EXPECT_TRUE(r.ok) << r.error;
+  EXPECT_NE(results[1].value, results[0].value);
+}
+
 // Tasks of 20 ms beside one of a second: of two children, one does the long one alone.
 TEST(ChildProcess, FreeChildTakesWhatABusyOneHasNotBegun) {
   std::vector<pid_t> done_by(8);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
+#include <vector>
 
 #include "algorithms/core/transport.hpp"
 
@@ -47,6 +49,30 @@ TEST(Tags, ManySegmentsAreOfTheFirstCollective) {
   EXPECT_LT(group_of(last), kSecondCollective);
   EXPECT_GE(group_of(second), kSecondCollective);
   EXPECT_NE(last, second);
+}
+
+/// Of a transport's view nothing is sent here.
+class NoBackend final : public Backend {
+  Event do_send(int, std::uint64_t, Buffer, Event) override { return {}; }
+  Event do_recv(int, std::uint64_t, Buffer) override { return {}; }
+  Event do_recv_reduce(int, std::uint64_t, Buffer, Op) override { return {}; }
+  Event do_join(std::span<const Event>) override { return {}; }
+  void do_wait(Event) override {}
+  void do_wait_all() override {}
+  double do_now() const override { return 0; }
+};
+
+// Group 4096 was taken for a second collective, with connections of its own.
+TEST(Tags, GroupsBeyondACollectiveAreRefused) {
+  NoBackend backend;
+  const Layout layout = Layout::uniform(1, 2);
+  const std::vector<int> both{0, 1};
+  const Transport first = Transport(backend, layout, 0).subset(both, 1),
+                  second = Transport(backend, layout, 0).subset(both, kSecondCollective);
+  EXPECT_NO_THROW(first.in_group(kSecondCollective - 2));
+  EXPECT_THROW(first.in_group(kSecondCollective - 1), std::invalid_argument);
+  EXPECT_NO_THROW(second.in_group(kSecondCollective - 1));
+  EXPECT_THROW(second.in_group(kSecondCollective), std::invalid_argument);
 }
 
 }  // namespace
