@@ -135,12 +135,17 @@ CLI::Validator element_type() {
           names.get_description()};
 }
 
+void refuse_to_overwrite(const std::string& name, const std::string& question) {
+  std::error_code none;
+  if (std::filesystem::equivalent(name, question, none))
+    throw file_error(name, "-o would overwrite a file that this answer is made from");
+}
+
 Output::Output(const std::string& name, const std::string& question, Writing writing)
     : name_(name) {
   if (name_.empty()) return;
   std::error_code none;
-  if (std::filesystem::equivalent(name_, question, none))
-    throw file_error(name_, "-o would write the answer over the question");
+  refuse_to_overwrite(name_, question);
   const std::filesystem::path path(name_);
   const auto status = std::filesystem::status(path, none);
   if (std::filesystem::is_directory(status)) fail();

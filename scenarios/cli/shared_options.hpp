@@ -52,6 +52,8 @@ class Output {
   int file_ = -1;
   bool in_place_ = false;  // line by line, or a device or a pipe, which has no beside
 };
+/// Throws InputError where both are names of one file.
+void refuse_to_overwrite(const std::string& name, const std::string& question);
 /// One text, whole. Throws InputError.
 void write_output(const std::string& name, const std::string& text,
                   const std::string& question = {});

@@ -39,6 +39,8 @@ void add_show_and_merge(CLI::App& app, Action& action) {
                         "foreduce merge part-*.json -o sweep.csv"});
   merge->callback([merged, &action] {
     action = [merged] {
+      for (const std::string& part : merged->files)
+        refuse_to_overwrite(merged->output.file(), part);
       std::size_t failed = 0;
       const Json report = merge_reports(merged->files, failed);
       const bool stored = merged->output.format() == Format::json;

@@ -183,7 +183,11 @@ std::string exact_bound_line(const Json& points, const View& view) {
   if (cuts.empty()) return "";
   std::string text = "The bound is exact: but for latency an optimal schedule reaches it";
   if (cuts.size() == 1) text += fmt::format(" ({})", *cuts.begin());
-  if (!all) text += "; with reduction servers none is known, and rows have the bound of groups";
+  if (!all)
+    text +=
+        "; with reduction servers, or where switches sum, none is known, and rows have the bound "
+        "of "
+        "groups";
   return wrapped(text + ".", view, 2);
 }
 

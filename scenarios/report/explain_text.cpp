@@ -244,7 +244,9 @@ std::string answer(const Json& report, const View& view) {
     }
   if (!most.empty()) text += " Most of the critical path: " + most + ".";
   const Json& point = report.at("point");
-  if (const std::string link = text_or(point, "bottleneck_link"); !link.empty())
+  // Where no link is busy, the parts of the path say more than that messages cost something.
+  if (const std::string link = text_or(point, "bottleneck_link");
+      !link.empty() && link != "latency")
     text += fmt::format(" {} is limited by {}{}.",
                         point.contains("model") ? "The largest collective" : "It",
                         bottleneck_words(point), as_busy_words(report));

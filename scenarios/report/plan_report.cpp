@@ -261,17 +261,7 @@ std::string plan_notes(const Json& report, const Table& table, const Footnotes& 
         wrapped(fmt::format("{} more {} both slower and dearer than one above (--wide shows them).",
                             hidden, hidden == 1 ? "is" : "are"),
                 view, 2);
-  std::set<std::string> unpriced;
-  for (const Json& p : points)
-    if (p.at("usd").is_null()) unpriced.insert(text_or(p, "instance"));
-  if (!unpriced.empty() && std::any_of(points.begin(), points.end(),
-                                       [](const Json& p) { return !p.at("usd").is_null(); }))
-    text +=
-        wrapped(fmt::format("{} {} no price and {} compared by time alone (cluster.prices gives "
-                            "one).",
-                            fmt::join(unpriced, ", "), unpriced.size() == 1 ? "has" : "have",
-                            unpriced.size() == 1 ? "is" : "are"),
-                view, 2);
+  text += unpriced_line(points, "usd", view);
   std::set<std::int64_t> taken, asked;
   for (const Json& p : points)
     if (const auto batch = p.find("asked_global_batch"); batch != p.end() && !batch->is_null()) {
@@ -368,7 +358,8 @@ Document render_plan(const Json& report, const View& view) {
   document.lines(Role::answer, plan_answer(report, axes, view)).gap();
   if (!table.empty()) document.table(table).gap();
   document.lines(Role::notes, plan_notes(report, table, notes, view));
-  if (view.explain) document.lines(Role::definitions, compute_sources(report, view));
+  if (view.explain)
+    document.lines(Role::definitions, compute_sources(report, view) + wrapped(kPricesAre, view, 2));
   return document;
 }
 

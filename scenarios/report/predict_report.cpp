@@ -314,7 +314,8 @@ std::string predict_notes(const Json& points, const View& view) {
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
-  text += predict_falls_lines(points, view);
+  text +=
+      predict_falls_lines(points, view) + unpriced_line(points, "usd_per_million_samples", view);
   text += collectives_line(points, view) + unequal_nodes_line(points, view) +
           unsharded_line(points, view);
   text += best_without_nccl_line(points, view) + doubtful_rates_line(points, view) +
@@ -355,7 +356,8 @@ std::string explanations(const Json& report, const View& view) {
                            "The prediction interval combines two errors: of the all-reduce on "
                            "measurements that were kept out of the profile's fit, and of compute "
                            "on other published runs. It never beats the hardware's bandwidth "
-                           "bound."})
+                           "bound.",
+                           kPricesAre})
     text += wrapped(line, view, 2);
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   return text + wrapped(engine_line(report), view, 2);

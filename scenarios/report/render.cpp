@@ -115,6 +115,17 @@ std::string csv_of_fields(const std::vector<std::string>& keys, const Json& poin
   return csv_line(cells);
 }
 
+/// That a report is a part, which says nothing of how the others compare; empty of a whole one.
+std::string shard_line(const Json& report, const View& view) {
+  const auto shard = report.find("shard");
+  if (shard == report.end() || !shard->is_object()) return "";
+  return wrapped(fmt::format("This is part {:.0f} of {:.0f} of a sweep of {:.0f} points: foreduce "
+                             "merge joins the JSON reports of all parts.",
+                             number_or(*shard, "index", 0), number_or(*shard, "count", 0),
+                             number_or(report, "points_in_sweep", 0)),
+                 view, 2);
+}
+
 }  // namespace
 
 std::string dump(const Json& report) {
@@ -132,10 +143,12 @@ std::string render(const Json& report, const View& view) {
                       "accepted: table, csv, json, markdown, html");
   if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan"))
     return points_csv(kind, report.at("points"));
-  if (view.format != Format::html) return at->second.render(report, view).text(view);
-  View page = view;  // who gets a page has no other options to ask for
-  page.wide = page.explain = true;
-  return page_of(report, at->second.render(report, page), page);
+  View how = view;
+  if (view.format == Format::html)  // who gets a page has no other options to ask for
+    how.wide = how.explain = true;
+  Document document = at->second.render(report, how);
+  document.lines(Role::notes, shard_line(report, how));
+  return view.format == Format::html ? page_of(report, document, how) : document.text(how);
 }
 
 template <class Point>

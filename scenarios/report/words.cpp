@@ -420,4 +420,21 @@ void add_once(std::vector<std::string>& all, std::string one) {
   if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(std::move(one));
 }
 
+std::string unpriced_line(const Json& points, const char* key, const View& view) {
+  std::set<std::string> unpriced;
+  bool any = false;
+  for (const Json& p : points) {
+    const auto usd = p.find(key);
+    if (usd == p.end()) continue;
+    any = any || !usd->is_null();
+    if (usd->is_null()) unpriced.insert(text_or(p, "instance"));
+  }
+  if (unpriced.empty() || !any) return "";
+  return wrapped(
+      fmt::format("{} {} no price and {} compared by time alone (cluster.prices gives one).",
+                  fmt::join(unpriced, ", "), unpriced.size() == 1 ? "has" : "have",
+                  unpriced.size() == 1 ? "is" : "are"),
+      view, 2);
+}
+
 }  // namespace foreduce

@@ -133,4 +133,12 @@ Document render_list(const Json& report, const View& view);
 /// Adds a text to a list that does not have it.
 void add_once(std::vector<std::string>& all, std::string one);
 
+/// What dollars are of.
+inline constexpr const char* kPricesAre =
+    "Prices are on demand in us-east-1, on the days that foreduce list instances --wide has, "
+    "unless "
+    "cluster.prices gives others.";
+/// Which instances have no price where others have one; `key`: of a point's dollars.
+std::string unpriced_line(const Json& points, const char* key, const View& view);
+
 }  // namespace foreduce

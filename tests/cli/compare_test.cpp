@@ -286,6 +286,18 @@ messages: { sizes: 1 GB, bound: exact }
   EXPECT_SAYS(foreduce_says(alltoall).out, "cuts do not tell it");
 }
 
+// NVLS was said to be half as fast again as the exact bound, which is of sums in GPUs.
+TEST(Compare, RowsThatSwitchesSumHaveNoExactBound) {
+  const auto points = json_of(
+      "compare --instance p5.48xlarge --nodes 1 --algorithm nvls,nccl,ring --sizes 1GiB "
+      "--bound exact")["points"];
+  ASSERT_EQ(points.size(), 3u);
+  for (const nlohmann::json& p : points) {
+    EXPECT_EQ(p["bound_kind"], p["algorithm"] == "ring" ? "exact" : "groups") << p["algorithm"];
+    EXPECT_LT(p["share_of_bound"], 1) << p["algorithm"];
+  }
+}
+
 TEST(Compare, RefusesOptionsWithoutEffect) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
   for (const char* options : {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",

@@ -69,6 +69,23 @@ TEST_F(Sweeps, MergeRefusesWhatDoesNotFitTogether) {
   }
 }
 
+TEST_F(Sweeps, MergeLeavesItsPartsAsTheyAre) {
+  const std::string one = answer(kSweep + " --shard 1/2", "1.json"),
+                    two = answer(kSweep + " --shard 2/2", "2.json"), before = read_text(two);
+  const Result r = foreduce_says("merge " + one + " " + two + " -o " + two);
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "2.json: error: -o would overwrite a file");
+  EXPECT_EQ(read_text(two), before);
+}
+
+TEST_F(Sweeps, APartThatIsShownSaysThatItIsOne) {
+  const std::string line = "This is part 2 of 2 of a sweep of";
+  const std::string part = answer(kSweep + " --shard 2/2", "2.json");
+  EXPECT_SAYS(foreduce_says("show " + part).out, line);
+  const std::string whole = answer(kSweep, "whole.json");
+  EXPECT_EQ(foreduce_says("show " + whole).out.find("This is part"), std::string::npos);
+}
+
 TEST_F(Sweeps, RefuseShardsThatAreNone) {
   for (const char* shard : {"0/4", "5/4", "x", "1/0", "-1/4"})
     EXPECT_EQ(foreduce_says(kSweep + " --shard " + shard).status, 2) << shard;
