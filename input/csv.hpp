@@ -1,4 +1,4 @@
-// A strict reader of CSV (RFC 4180: quotes may hold commas and doubled quotes), for data that ship.
+// A reader of CSV (RFC 4180: quotes may hold commas and doubled quotes), for data that ship.
 #pragma once
 
 #include <filesystem>

@@ -46,7 +46,7 @@ InputError file_error(const std::filesystem::path& file, std::string message,
 /// The name in `known` that is nearest to `word` by edit distance, else the first that begins with
 /// it, or "".
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
-/// "did you mean 'x'?; accepted: a, b, c", for a word that is not in `known`.
+/// "did you mean 'x'?" and on the next line "accepted: a, b, c", for a word that is not in `known`.
 std::string suggest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace foreduce

@@ -48,7 +48,7 @@ constexpr Dollars operator*(DollarsPerHour p, Seconds s) {
 }
 constexpr Bytes operator*(BytesPerSecond r, Seconds s) { return Bytes{r.value * s.value}; }
 
-/// "12.5 GB/s", "5 us", "25 MiB": the shortest text that people read easily (three digits).
+/// "12.5 GB/s", "5 us", "25 MiB": the shortest text that people read easily (four digits).
 std::string to_text(Seconds);
 std::string to_text(Bytes);
 std::string to_text(BytesPerSecond);
