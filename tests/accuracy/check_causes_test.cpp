@@ -148,7 +148,7 @@ TEST(Check, ChoosesAmongSeveralMachinesByTheTimes) {
   const CheckedTable t = checked(log, "");
   EXPECT_TRUE(t.normal);
   EXPECT_EQ(t.instance, "hgx-h200-ib");
-  EXPECT_SAYS(remarks_of(t), "judged as hgx-h200-ib, whose times they are, of several");
+  EXPECT_SAYS(remarks_of(t), "judged as hgx-h200-ib, whose times fit best, of several");
   for (NcclRow& r : log.tables[0].rows) r.out_of_place->time = r.out_of_place->time * 8;
   EXPECT_THROW(checked(log, ""), InputError);  // normal for none: the asker has to say
 }

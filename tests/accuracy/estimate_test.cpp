@@ -66,10 +66,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(LongPipeline{"p4d.24xlarge", NcclAlgorithm::double_tree, 2, 8192 * kMiB},
                     LongPipeline{"p5.48xlarge", NcclAlgorithm::nvls, 1, 8192 * kMiB},
                     LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 12, 2048 * kMiB,
-                                 0.03},
-                    LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 14, 400e6, 0.03},
-                    LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 27, 512 * kMiB, 0.03},
-                    LongPipeline{"p3.16xlarge", NcclAlgorithm::double_tree, 13, 512 * kMiB, 0.03}),
+                                 0.035},
+                    LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 14, 800e6, 0.035},
+                    LongPipeline{"p3dn.24xlarge", NcclAlgorithm::double_tree, 27, 512 * kMiB, 0.035},
+                    LongPipeline{"p3.16xlarge", NcclAlgorithm::double_tree, 13, 512 * kMiB, 0.035}),
     [](const auto& p) {
       return identifier(
           fmt::format("{} {} {}", to_text(p.param.algorithm), p.param.instance, p.param.nodes));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/support/files.hpp"
+#include "tests/support/machines.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
@@ -114,6 +115,42 @@ TEST(LeaveOut, KeepsNoProfile) {
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "--profile and --folder go with --leave-out source");
 }
+
+/// The most that sources may be off which are left out of a profile's fit, in the geometric mean.
+struct HeldOut {
+  const char* profile;
+  double below_1mib, from_1mib;
+};
+void PrintTo(const HeldOut& limit, std::ostream* out) { *out << limit.profile; }
+
+class HeldOutSources : public testing::TestWithParam<HeldOut> {};
+
+// docs/accuracy-notes.md has the errors after three rounds.
+TEST_P(HeldOutSources, StayAsNearAsTheyWere) {
+  const HeldOut& limit = GetParam();
+  const nlohmann::json report =
+      json_of(std::string("calibrate --reference --rounds 1 --profile ") + limit.profile);
+  double logs[2] = {0, 0};
+  int points[2] = {0, 0};
+  for (const nlohmann::json& group : report.at("errors"))
+    if (group.at("set") == "leave-one-source-out")
+      for (const nlohmann::json& p : group.at("points")) {
+        const bool large = p.at("size_bytes").get<double>() >= 1 << 20;
+        logs[large] += std::abs(std::log(p.at("predicted_over_published").get<double>()));
+        ++points[large];
+      }
+  ASSERT_GT(points[0], 20);
+  ASSERT_GT(points[1], 20);
+  EXPECT_LE(std::expm1(logs[0] / points[0]), limit.below_1mib);
+  EXPECT_LE(std::expm1(logs[1] / points[1]), limit.from_1mib);
+}
+
+INSTANTIATE_TEST_SUITE_P(profiles, HeldOutSources,
+                         testing::Values(HeldOut{"nccl-v100", 0.22, 0.15},
+                                         HeldOut{"nccl-a100", 0.09, 0.095},
+                                         HeldOut{"nccl-h100", 0.135, 0.08},
+                                         HeldOut{"nccl-b200", 0.105, 0.08}),
+                         [](const auto& p) { return identifier(p.param.profile); });
 
 }  // namespace
 }  // namespace foreduce

@@ -68,18 +68,18 @@ pcie: { slow_links: [{ device: nic4, share: 0.5 }] }
 // A machine with fewer devices than the one that it is like was refused for links that it lacks.
 TEST(SlowLink, IsLeftOutWithItsDevice) {
   const TemporaryFolder folder;
-  folder.write("slow.yaml", R"(machine: slow
+  folder.write("slow.yaml", R"(instance: slow
 like: p4d.24xlarge
 pcie: { slow_links: [{ device: gpu7, share: 50 % }, { device: gpu1, share: 50 % },
                      { device: nic3, share: 50 % }] }
 )");
   folder.write("half.yaml",
-               "machine: half\nlike: ./slow.yaml\ngpu: { count: 4 }\nnic: { count: 2 }\n");
+               "instance: half\nlike: ./slow.yaml\ngpu: { count: 4 }\nnic: { count: 2 }\n");
   const Machine half = machine_named((folder.path() / "half.yaml").string());
   ASSERT_EQ(half.pcie->slow_links.size(), 1u);
   EXPECT_EQ(half.pcie->slow_links[0].device, "gpu1");
   // One NIC of each switch stays, and they are numbered anew.
-  folder.write("few.yaml", R"(machine: few
+  folder.write("few.yaml", R"(instance: few
 like: p5.48xlarge
 pcie: { slow_links: [{ device: nic4, share: 50 % }] }
 )");

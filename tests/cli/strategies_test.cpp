@@ -128,7 +128,8 @@ TEST(Strategies, DeepSpeedWaitsForWhatItGathers) {
                        fsdp = point_of("sharding: zero3");
   EXPECT_EQ(deepspeed["step_time_s"], same["step_time_s"]);
   EXPECT_GT(deepspeed["step_time_s"], fsdp["step_time_s"]);
-  EXPECT_EQ(deepspeed["compute_time_s"], fsdp["compute_time_s"]);
+  EXPECT_NEAR(deepspeed["compute_time_s"].get<double>() / fsdp["compute_time_s"].get<double>(), 1,
+              1e-9);
   EXPECT_EQ(
       point_of("sharding: zero3, framework: deepspeed, units: block, prefetch: 1")["step_time_s"],
       fsdp["step_time_s"]);

@@ -54,7 +54,7 @@ TEST(Launch, ReadsThePlaceThatLaunchersGive) {
                             {"SLURM_NODEID", "2"},
                             {"SLURM_STEP_NODELIST", "gpu[03-08]-ib,x1"}});
   ASSERT_TRUE(slurm);
-  EXPECT_EQ(slurm->address, "gpu03");
+  EXPECT_EQ(slurm->address, "gpu03-ib");
   EXPECT_EQ(slurm->node, 2);
   EXPECT_FALSE(
       place({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}));  // an allocation's shell, not srun
