@@ -1,4 +1,5 @@
 // What `predict` makes of the asker's own rates and prices.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/files.hpp"
