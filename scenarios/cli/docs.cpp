@@ -65,13 +65,15 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
           "what", d->what,
           "commands, scenario or machine (Markdown), man (roff), or the completions of bash, zsh "
           "or fish.")
-      ->required()
       ->transform(one_of({"commands", "scenario", "machine", "man", "bash", "zsh", "fish"}));
   add_output_option(*docs, d->output);
   add_examples(*docs,
                {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
   docs->callback([d, &action] {
     action = [d] {
+      if (d->what.empty())
+        throw input_error("what to write is missing",
+                          "accepted: commands, scenario, machine, man, bash, zsh, fish");
       Action none;
       const Manual manual = manual_of(*make_app(none));
       write_output(d->output, d->what == "scenario"

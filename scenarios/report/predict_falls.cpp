@@ -69,9 +69,11 @@ std::string fall_by_nodes(const Json& points, const Json& few, const Json& many,
   const std::string was = text_or(few, "chosen"), is = text_or(many, "chosen"),
                     instance = varies(points, "instance") ? " " + text_or(few, "instance") : "",
                     training = training_words(points, few);
-  const std::string why = was != is && !was.empty() && !is.empty()
-                              ? fmt::format(" ({}; then {})", was, is)
-                              : " (the same algorithms, with messages of another length)";
+  const std::string why =
+      was != is && !was.empty() && !is.empty()
+          ? fmt::format(" ({}; then {})", was, is)
+          : " (the same algorithms, with trees of another depth or messages of another "
+            "length)";
   return fmt::format("{} on {}{}{}, {} on {}{}", amount(few), few.value("nodes", 0), instance,
                      training, amount(many), many.value("nodes", 0), why);
 }

@@ -387,7 +387,9 @@ void add_unused_of_strategies(std::vector<std::string>& unused, const Scenario& 
   };
   if (!any([](const Strategy& one) { return unplaced(one).is_ddp(); })) {
     if (!s.allreduce.bucket.values.empty()) unused.emplace_back("allreduce.bucket");
-    add_given({"allreduce.bucketing", "allreduce.first_bucket"});  // units travel, not buckets
+    // Units travel, not buckets.
+    add_given(
+        {"allreduce.bucketing", "allreduce.first_bucket", "allreduce.gradient_as_bucket_view"});
   }
   if (!any([](const Strategy& one) { return one.sharding == Sharding::zero3; }))
     add_given({"workload.prefetch", "workload.reshard_after_forward", "workload.communicators"});

@@ -149,5 +149,20 @@ TEST(Strategies, ComputingAgainTakesLongerWhereLaunchesRule) {
   EXPECT_GT(compute("full"), 1.1 * compute("none"));
 }
 
+// Units have no buckets whose views gradients could be.
+TEST(Strategies, SayThatUnitsTakeNoBucketsOptions) {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& sharding) {
+    return foreduce_says("predict " +
+                         scenario_with(folder, "sharding: " + sharding,
+                                       "instance: p4d.24xlarge, nodes: 2",
+                                       "algorithm: nccl, gradient_as_bucket_view: yes"))
+        .out;
+  };
+  const std::string line = "Keys without effect here: allreduce.gradient_as_bucket_view.";
+  EXPECT_SAYS(said("zero3"), line);
+  EXPECT_SAYS_NOT(said("ddp"), line);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -197,6 +197,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"run --workload resnet50 --bucket 0MiB", "--bucket 0MiB: at least 1 KiB"},
         Refused{"algorithm export ring --ranks 4 --format msccl-xml -o x.json",
                 "-o x.json: a file of --format msccl-xml has another ending"},
+        Refused{"docs", "what to write is missing\n  accepted: commands, scenario, machine, man"},
         Refused{"algorithm export hierarchical --ranks 4 --per-node 2 --segments 256 -o x.xml",
                 "cannot be written as msccl-xml: nchannels=\"257\" is no whole number"},
         Refused{"topology import " +
