@@ -376,8 +376,7 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   if (keys.is_set("quantization_config"))
     model.notes.emplace_back(
         "quantization_config says how a checkpoint is stored. A workload has no such weights: "
-        "memory "
-        "and traffic are of the scenario's precision, so those of QLoRA are not predicted.");
+        "memory and traffic are of the scenario's precision, so those of QLoRA are not predicted.");
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);

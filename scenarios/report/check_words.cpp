@@ -15,21 +15,28 @@ std::string remedy_of_failure(const std::string& failure, const std::string& war
   struct Known {
     const char *message, *remedy;
   };
+  // What helps against several of these messages.
+  static constexpr const char* kLocked =
+      "memory cannot be registered: lift the limit of locked memory (ulimit -l unlimited; of "
+      "containers --ulimit memlock=-1)";
+  static constexpr const char* kShared =
+      "give the container more shared memory: --shm-size=8g, or in Kubernetes an emptyDir of "
+      "medium Memory on /dev/shm";
+  static constexpr const char* kInterface =
+      "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, or ^lo,docker0";
+  static constexpr const char* kNoEfa =
+      "libfabric finds no EFA: fi_info -p efa must list it; a container needs the devices of "
+      "/dev/infiniband";
+  static constexpr const char* kUnregistered =
+      "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
+      "FI_EFA_SET_CUDA_SYNC_MEMOPS=0";
   // NCCL's misc/ibvwrap.cc, include/shm.h, init.cc, misc/socket.cc, bootstrap.cc, net_ib.cc; CUDA's
   // error strings; aws-ofi-nccl's nccl_ofi_net.cpp.
   static constexpr Known kKnown[] = {
-      {"ibv_reg_mr",
-       "memory cannot be registered: lift the limit of locked memory (ulimit -l "
-       "unlimited; of containers --ulimit memlock=-1)"},
-      {"ibv_create_cq",
-       "memory cannot be registered: lift the limit of locked memory (ulimit -l "
-       "unlimited; of containers --ulimit memlock=-1)"},
-      {"shared memory segment",
-       "give the container more shared memory: --shm-size=8g, or in "
-       "Kubernetes an emptyDir of medium Memory on /dev/shm"},
-      {"/dev/shm",
-       "give the container more shared memory: --shm-size=8g, or in Kubernetes an "
-       "emptyDir of medium Memory on /dev/shm"},
+      {"ibv_reg_mr", kLocked},
+      {"ibv_create_cq", kLocked},
+      {"shared memory segment", kShared},
+      {"/dev/shm", kShared},
       {"Duplicate GPU detected",
        "give each rank a GPU of its own: as many ranks a host as GPUs, "
        "and CUDA_VISIBLE_DEVICES of all of them"},
@@ -44,27 +51,15 @@ std::string remedy_of_failure(const std::string& failure, const std::string& war
        "the hosts do not reach each other: on EC2 the security group must "
        "allow all traffic to and from itself; of InfiniBand check cables "
        "and subnet, of RoCE NCCL_IB_GID_INDEX"},
-      {"no socket interface found",
-       "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, "
-       "or ^lo,docker0"},
-      {"no interface found",
-       "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, or "
-       "^lo,docker0"},
-      {"Only EFA provider is supported",
-       "libfabric finds no EFA: fi_info -p efa must list it; a "
-       "container needs the devices of /dev/infiniband"},
-      {"No eligible providers",
-       "libfabric finds no EFA: fi_info -p efa must list it; a container "
-       "needs the devices of /dev/infiniband"},
+      {"no socket interface found", kInterface},
+      {"no interface found", kInterface},
+      {"Only EFA provider is supported", kNoEfa},
+      {"No eligible providers", kNoEfa},
       {"Unresponsive receiver",
        "the hosts do not reach each other by EFA: the security group must allow all traffic to and "
        "from itself, outbound rules too, and all instances must be in one subnet"},
-      {"Unable to register memory",
-       "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
-       "FI_EFA_SET_CUDA_SYNC_MEMOPS=0"},
-      {"fi_mr_reg",
-       "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
-       "FI_EFA_SET_CUDA_SYNC_MEMOPS=0"},
+      {"Unable to register memory", kUnregistered},
+      {"fi_mr_reg", kUnregistered},
       {"status=12",
        "a card's peer does not answer: check cables and switches; of RoCE "
        "NCCL_IB_GID_INDEX and the same VLAN or MTU on all hosts"},

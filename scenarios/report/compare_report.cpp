@@ -185,9 +185,8 @@ std::string exact_bound_line(const Json& points, const View& view) {
   if (cuts.size() == 1) text += fmt::format(" ({})", *cuts.begin());
   if (!all)
     text +=
-        "; with reduction servers, or where switches sum, none is known, and rows have the bound "
-        "of "
-        "groups";
+        "; with reduction servers, or where switches sum, none is known, and rows have the "
+        "bound of groups";
   return wrapped(text + ".", view, 2);
 }
 

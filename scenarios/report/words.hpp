@@ -136,8 +136,7 @@ void add_once(std::vector<std::string>& all, std::string one);
 /// What dollars are of.
 inline constexpr const char* kPricesAre =
     "Prices are on demand in us-east-1, on the days that foreduce list instances --wide has, "
-    "unless "
-    "cluster.prices gives others.";
+    "unless cluster.prices gives others.";
 /// Which instances have no price where others have one; `key`: of a point's dollars.
 std::string unpriced_line(const Json& points, const char* key, const View& view);
 

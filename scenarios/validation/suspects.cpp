@@ -317,11 +317,11 @@ void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collect
   if (collective != Collective::all_reduce) return;
   constexpr NcclAlgorithm kRing = NcclAlgorithm::ring, kTree = NcclAlgorithm::double_tree;
   const auto forced = algorithm_forced_by(log, collective);
-  const bool of_old = healthy.gpu &&
-                      !healthy.gpu->bf16,  // NCCL before 2.4 ran on V100 and earlier
-                                           // nvls.cc: not among one or two GPUs of a node.
-      nvls = healthy.nvlink && healthy.nvlink->multicast && healthy.gpus() > 2,
-             possible = !forced && nodes > 1;
+  // NCCL before 2.4 ran on V100 and earlier.
+  const bool of_old = healthy.gpu && !healthy.gpu->bf16;
+  // nvls.cc: not among one or two GPUs of a node.
+  const bool nvls = healthy.nvlink && healthy.nvlink->multicast && healthy.gpus() > 2;
+  const bool possible = !forced && nodes > 1;
   if (possible || forced == kRing)
     all.push_back({cause::RingForTree{of_old, nvls}, healthy, profile, kRing});
   if (possible || forced == kTree)
