@@ -75,19 +75,37 @@ void describe(Fields& f, NcclOlderGeneration& g) {
   other_row(f, "ll128_ring", g.ll128_ring, 3);
   other_row(f, "ll128_tree", g.ll128_tree, 3);
   other_row(f, "tree", g.tree, 3);
+  other_row(f, "tree_most", g.tree_most, 3);
+  other_row(f, "ll128_tree_most", g.ll128_tree_most, 3);
   other_row(f, "nvls_tree", g.nvls_tree, 3);
   f.optional("most", g.most, "", Limits::zero_or_more());
+  f.optional("ring_plateau", g.ring_plateau, "", Limits::at_least(1));
+}
+template <class Fields>
+void describe(Fields& f, NcclLimits& l) {
+  f.required("ring", l.ring, "bytes per rank and channel");
+  f.required("tree", l.tree, "bytes per channel");
 }
 template <class Fields>
 void describe(Fields& f, NcclOlder& o) {
   f.required("until", o.until, "");
   f.optional("base", o.base, "");
   f.optional("hop_nvlink", o.hop_nvlink, "");
+  f.optional("hop_pcie", o.hop_pcie, "");
   f.optional("hop_net", o.hop_net, "");
   other_row(f, "tree_simple", o.tree_simple, 4);
   other_row(f, "nvls_hop", o.nvls_hop, 2);
   other_row(f, "nvls_tree_hop", o.nvls_tree_hop, 2);
   other_row(f, "pat", o.pat, 4);
+  other_row(f, "tree_correction_ll", o.correction[0], kNcclCorrections);
+  other_row(f, "tree_correction_ll128", o.correction[1], kNcclCorrections);
+  other_row(f, "tree_correction_simple", o.correction[2], kNcclCorrections);
+  f.optional("tree_share", o.tree_share, "", Limits::between(0, 1));
+  f.optional("tree_ll_share", o.tree_ll_share, "", Limits::between(0, 1));
+  f.optional("tree_ll128_share", o.tree_ll128_share, "", Limits::between(0, 1));
+  f.optional("ll128_ring_most", o.ll128_ring_most, "", Limits::positive());
+  f.optional("plateau_a_rank", o.plateau_a_rank, "");
+  f.optional("ll_up_to", o.ll_up_to, "");
   f.optional("ring_ll_share", o.ring_ll_share, "", Limits::between(0, 1));
   f.optional("ll_inside", o.ll_inside, "", Limits::positive());
   f.optional("nvls_by_graph", o.nvls_by_graph, "");
@@ -102,6 +120,11 @@ void describe(Fields& f, NcclOlder& o) {
   f.optional("no_nvls_tree", o.no_nvls_tree, "");
   f.optional("nvls_sums_only", o.nvls_sums_only, "");
   f.optional("shorter_tree_chunks", o.shorter_tree_chunks, "");
+  f.optional("no_p2p", o.no_p2p, "");
+  f.optional("ll128_on_volta", o.ll128_on_volta, "");
+  f.optional("ring_hops_alike", o.ring_hops_alike, "");
+  f.optional("whole_slices", o.whole_slices, "");
+  f.optional("no_tree_lines", o.no_tree_lines, "");
   f.optional("generations", o.generations, "");
 }
 template <class Fields>
@@ -121,6 +144,9 @@ void describe(Fields& f, NcclConstants& c) {
   row(f, "tree_correction_ll128", c.correction[1], kNcclCorrections);
   row(f, "tree_correction_simple", c.correction[2], kNcclCorrections);
   f.required("ring_ll_share", c.ring_ll_share, "", Limits::between(0, 1));
+  f.required("tree_share", c.tree_share, "", Limits::between(0, 1));
+  f.required("tree_ll_share", c.tree_ll_share, "", Limits::between(0, 1));
+  f.required("tree_ll128_share", c.tree_ll128_share, "", Limits::between(0, 1));
   f.required("ll_max_amd", c.ll_max_amd, "");
   f.required("ll_max_others", c.ll_max_others, "");
   f.required("buffers_from", c.buffers_from, "");
@@ -151,6 +177,7 @@ void replace(NcclNumbers& by, const NcclNumbers& other) {
 void apply(NcclConstants& c, const NcclOlder& older) {
   if (older.base) c.base = *older.base;
   if (older.hop_nvlink) c.hop_nvlink = *older.hop_nvlink;
+  if (older.hop_pcie) c.hop_pcie = *older.hop_pcie;
   if (older.hop_net) c.hop_net = *older.hop_net;
   if (!older.tree_simple.empty()) {
     c.base.tree[2] = older.tree_simple[0];
@@ -161,6 +188,14 @@ void apply(NcclConstants& c, const NcclOlder& older) {
   replace(c.nvls_hop, older.nvls_hop);
   replace(c.nvls_tree_hop, older.nvls_tree_hop);
   replace(c.pat, older.pat);
+  for (std::size_t p = 0; p < std::size(c.correction); ++p)
+    replace(c.correction[p], older.correction[p]);
+  c.tree_share = older.tree_share.value_or(c.tree_share);
+  c.tree_ll_share = older.tree_ll_share.value_or(c.tree_ll_share);
+  c.tree_ll128_share = older.tree_ll128_share.value_or(c.tree_ll128_share);
+  c.ll128_ring_most = older.ll128_ring_most.value_or(c.ll128_ring_most);
+  c.plateau_a_rank = older.plateau_a_rank.value_or(c.plateau_a_rank);
+  if (older.ll_up_to) c.ll_up_to = older.ll_up_to;
   c.ring_ll_share = older.ring_ll_share.value_or(c.ring_ll_share);
   c.ll_inside = older.ll_inside.value_or(c.ll_inside);
   c.nvls_share = older.nvls_share.value_or(c.nvls_share);
@@ -175,6 +210,11 @@ void apply(NcclConstants& c, const NcclOlder& older) {
   c.no_nvls_tree |= older.no_nvls_tree;
   c.nvls_sums_only |= older.nvls_sums_only;
   c.shorter_tree_chunks |= older.shorter_tree_chunks;
+  c.no_p2p |= older.no_p2p;
+  c.ll128_on_volta |= older.ll128_on_volta;
+  c.ring_hops_alike |= older.ring_hops_alike;
+  c.whole_slices |= older.whole_slices;
+  c.no_tree_lines |= older.no_tree_lines;
   for (const NcclOlderGeneration& o : older.generations)
     for (NcclGeneration& g : c.generations) {
       if (g.name != o.name) continue;
@@ -182,14 +222,16 @@ void apply(NcclConstants& c, const NcclOlder& older) {
       replace(g.ll128_ring, o.ll128_ring);
       replace(g.ll128_tree, o.ll128_tree);
       replace(g.tree, o.tree);
+      replace(g.tree_most, o.tree_most);
+      replace(g.ll128_tree_most, o.ll128_tree_most);
       replace(g.nvls_tree, o.nvls_tree);
       g.most = o.most.value_or(g.most);
+      g.ring_plateau = o.ring_plateau.value_or(g.ring_plateau);
     }
 }
 
-/// The first release whose constants are known: before 2.8 trees did not reduce and broadcast at
-/// once.
-constexpr int kOldest = 8;
+/// The first release whose constants are known, and the first with trees between nodes.
+constexpr int kOldest = 4;
 
 /// By the second number of their releases.
 const std::map<int, NcclConstants>& all_constants() {
@@ -200,6 +242,7 @@ const std::map<int, NcclConstants>& all_constants() {
     std::map<int, NcclConstants> made;
     for (int minor = kOldest; minor <= minor_of(newest.newest); ++minor) {
       NcclConstants& c = made.emplace(minor, newest).first->second;
+      c.release = fmt::format("2.{}", minor);
       for (const NcclOlder& older : newest.older)  // the newest of them first
         if (minor <= minor_of(older.until)) apply(c, older);
     }

@@ -9,7 +9,6 @@
 
 #include "input/csv.hpp"
 #include "input/holds.hpp"
-#include "models/nccl_constants.hpp"
 
 namespace foreduce {
 namespace {
@@ -134,7 +133,7 @@ struct CostModel {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   double time(NcclAlgorithm algorithm, NcclProtocol p, double bytes) const {
-    if (p == ll128 && !low_latency_128) return kNever;
+    if (p == ll128 && (!low_latency_128 || (c.ll128_on_volta && g.name != "Volta"))) return kNever;
     switch (algorithm) {
       case NcclAlgorithm::nvls:
       case NcclAlgorithm::nvls_tree: return p == simple ? by_nvls(algorithm, bytes) : kNever;
@@ -227,8 +226,9 @@ struct CostModel {
     if (p == ll) rate = std::min(most_by_ll(), rate * c.ring_ll_share);
     const bool alone = per_node == 1;
     if (p == ll128)
-      rate = std::min(rate * (alone && c.lone_as_ring ? 0.7 : 0.92),
-                      graphs.ring[0] * g.ll128_ring[column()]);
+      rate = std::min(
+          rate * (alone && c.lone_as_ring ? 0.7 : 0.92),
+          c.ll128_ring_most > 0 ? c.ll128_ring_most : graphs.ring[0] * g.ll128_ring[column()]);
     rate *= ranks / steps;
     double latency = c.base.ring[column_of(p)];
     if (collective == Collective::broadcast) {
@@ -240,19 +240,24 @@ struct CostModel {
                    posting =
                        nodes > 1 && !c.no_post_overhead ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
       const bool as_tree = alone && !c.lone_as_ring;
-      latency += (steps - crossings) * std::max(inside(p, &NcclHops::ring), posting) +
-                 crossings * across(p, as_tree ? &NcclHops::tree : &NcclHops::ring);
+      const double crossing = across(p, as_tree ? &NcclHops::tree : &NcclHops::ring),
+                   hop = std::max(inside(p, &NcclHops::ring), posting);
+      latency += c.ring_hops_alike && nodes > 1 ? steps * crossing
+                                                : (steps - crossings) * hop + crossings * crossing;
     }
-    if (both_ways && p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
-      latency *= g.ring_plateau;
+    const double plateau_from =
+        c.plateau_a_rank.value > 0 ? c.plateau_a_rank.value * ranks : 64 * graphs.ring[0] * ranks;
+    if (both_ways && p == simple && nodes > 1 && bytes >= plateau_from) latency *= g.ring_plateau;
     return latency + bytes / (1e3 * rate);
   }
 
   double by_tree(NcclProtocol p, double bytes) const {
-    double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column()]);
-    if (p == ll) rate = std::min(rate / 3.8, most_by_ll());
+    const Row& most = p == ll128 && !g.ll128_tree_most.empty() ? g.ll128_tree_most : g.tree_most;
+    double rate = std::min(width(graphs.tree) * c.tree_share,
+                           most.empty() ? graphs.tree[0] * g.tree[column()] : most[column()]);
+    if (p == ll) rate = std::min(rate * c.tree_ll_share, most_by_ll());
     if (p == ll128)
-      rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+      rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : c.tree_ll128_share),
                       graphs.tree[0] * g.ll128_tree[column()]);
     rate *= 0.5 * correction(p, bytes, 23);
     const double latency =
@@ -276,12 +281,10 @@ double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
              : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
 }
 
-/// By the limits of the protocols, where the profile has them: in the file's order, the first that
-/// the size fits.
-std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout,
-                                    const Profile& profile, Bytes bytes, const NcclForced& forced,
-                                    Collective collective) {
-  if (!profile.limits_protocols()) return std::nullopt;
+/// By size, as NCCL 2.4 does: a tree below its threshold, and LL below the limit of either.
+NcclChoice by_size(const Machine& machine, const Layout& layout, const Profile& profile,
+                   Bytes bytes, const NcclForced& forced, Collective collective,
+                   const NcclConstants& c) {
   const double channels = value_or(profile.channels_over(layout.nodes), 1.0);
   const bool tree = collective == Collective::all_reduce &&
                     bytes.value < tree_threshold(layout.nodes, layout.workers, channels,
@@ -290,14 +293,11 @@ std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout
       forced.algorithm.value_or(tree ? NcclAlgorithm::double_tree : NcclAlgorithm::ring);
   const bool ring = a == NcclAlgorithm::ring;
   if (forced.protocol) return NcclChoice{a, *forced.protocol, "forced"};
-  for (const Protocol& p : profile.protocols) {
-    const auto protocol = value_named<NcclProtocol>(p.name);
-    const auto& limit = ring ? p.ring_limit : p.tree_limit;
-    if (protocol &&
-        (!limit || bytes.value <= limit->value.value * channels * (ring ? layout.workers : 1)))
-      return NcclChoice{a, *protocol, "limits of the profile"};
-  }
-  return std::nullopt;
+  const Bytes most =
+      ring ? c.ll_up_to->ring * channels * layout.workers : c.ll_up_to->tree * channels;
+  const Protocol* low = profile.protocol(to_text(ll));
+  const bool low_latency = bytes <= most && low && !(layout.nodes > 1 && low->one_node);
+  return NcclChoice{a, low_latency ? ll : simple, fmt::format("the limits of NCCL {}", c.release)};
 }
 
 /// By aws-ofi-nccl's tuner, on more than two nodes of an instance type that it knows.
@@ -364,9 +364,7 @@ NcclChoice by_cost(const CostModel& model, const Profile& profile, Bytes bytes,
       if (forced.algorithm.value_or(a) != a || forced.protocol.value_or(p) != p) continue;
       if (time < least) {
         least = time;
-        best = {a, p,
-                fmt::format("the cost model of NCCL {}",
-                            forced.release.empty() ? model.c.newest : forced.release)};
+        best = {a, p, fmt::format("the cost model of NCCL {}", model.c.release)};
       }
     }
   if (!best)
@@ -394,16 +392,17 @@ NcclChoice choose(const Site& site, Bytes bytes, const NcclForced& forced, Colle
   if (forced.protocol) check_forced_protocol(profile, *forced.protocol);
   const Machine& machine = site.cluster.weakest().machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
-  const NcclConstants& c = nccl_constants(forced.release);
+  const NcclConstants& c = nccl_constants(profile, forced);
   const int nodes = layout.nodes, per_node = layout.per_node();
   if (forced.algorithm) check_forced_algorithm(collective, *forced.algorithm);
+  if (collective == Collective::all_to_all && c.no_p2p)
+    throw input_error(fmt::format("NCCL {} has no sends and receives", c.release),
+                      "those since 2.7 have them");
   if (collective == Collective::all_to_all)
     return {NcclAlgorithm::pairwise,
             forced.protocol.value_or(protocol_to_peers(c, layout, profile, bytes)),
             "sends and receives"};
-  if (forced.release.empty())  // the profile's limits are those of the release it was made from
-    if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective))
-      return *choice;
+  if (c.ll_up_to) return by_size(machine, layout, profile, bytes, forced, collective, c);
   if (!forced.algorithm && !forced.protocol)
     if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
@@ -421,6 +420,10 @@ NcclChoice choose(const Site& site, Bytes bytes, const NcclForced& forced, Colle
 }
 
 }  // namespace
+
+const NcclConstants& nccl_constants(const Profile& profile, const NcclForced& forced) {
+  return nccl_constants(forced.release.empty() ? profile.nccl_release : forced.release);
+}
 
 NcclChoice nccl_choice(const Site& site, Bytes bytes, const NcclForced& forced,
                        Collective collective) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "algorithms/core/registry.hpp"
+#include "models/nccl_constants.hpp"
 #include "models/nccl_names.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
@@ -26,7 +27,7 @@ struct NcclForced {
   std::optional<NcclAlgorithm> algorithm = {};  ///< NCCL_ALGO
   std::optional<NcclProtocol> protocol = {};    ///< NCCL_PROTO
   int channels = 0;                             ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
-  std::string release = {};  ///< of nccl_releases(); empty: the profile's limits, else the newest
+  std::string release = {};  ///< of nccl_releases(); empty: the profile's own, else the newest
   Bytes buffer = {};         ///< NCCL_BUFFSIZE; 0: the profile's
   std::optional<Seconds> reported = {};  ///< by the network's plugin; empty: what today's reports
 };
@@ -38,11 +39,14 @@ struct Site {
   std::shared_ptr<const Profile> profile;
 };
 
-/// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the
-/// protocols (NCCL 2.4 and 2.6) they decide; on more than two nodes the plugin's tuner, where the
-/// instance has one; else the cost model. A reduce-scatter or all-gather goes by ring, by NVLS in
-/// one node, or by PAT with one rank a node; a broadcast by ring; an all-to-all as pairs of sends
-/// and receives. Throws InputError for what is forced and cannot be.
+/// The constants of the release whose choice it is.
+const NcclConstants& nccl_constants(const Profile& profile, const NcclForced& forced);
+
+/// Chooses for `bytes`, nccl-tests' size, what is not forced. In NCCL 2.4 the size decides; on more
+/// than two nodes the plugin's tuner, where the instance has one; else the cost model. A
+/// reduce-scatter or all-gather goes by ring, by NVLS in one node, or by PAT with one rank a node;
+/// a broadcast by ring; an all-to-all as pairs of sends and receives, which releases before 2.7
+/// lack. Throws InputError for what is forced and cannot be.
 NcclChoice nccl_choice(const Site& site, Bytes bytes, const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 

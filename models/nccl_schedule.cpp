@@ -5,22 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/nccl_constants.hpp"
 #include "models/nccl_cost.hpp"
 
 namespace foreduce {
 namespace {
-
-/// Whether the release is NCCL 2.4, which profiles with limits are of.
-bool is_nccl_2_4(const Profile& profile, const NcclForced& forced) {
-  return forced.release.empty() && profile.limits_protocols();
-}
-
-/// Whether trees by Simple cut their data shorter where the pipeline would not be full: releases
-/// up to 2.19.
-bool shorter_tree_chunks(const Profile& profile, const NcclForced& forced) {
-  return nccl_constants(forced.release).shorter_tree_chunks || is_nccl_2_4(profile, forced);
-}
 
 /// Whether NVSwitches reduce and multicast.
 bool in_the_switch(const NcclChoice& choice) {
@@ -96,7 +84,7 @@ void cut_into_slices(NcclCut& cut, double each, bool whole) {
 }
 
 /// Shorter chunks while the pipeline of a tree would not be full (enqueue.cc). `each`: bytes of a
-/// channel.
+/// channel; `shorter`: by Simple, too.
 void shorten_tree_chunks(NcclCut& cut, NcclProtocol protocol, const Layout& layout, double each,
                          bool shorter) {
   const auto halve = [&](double fewest, double floor) {
@@ -122,6 +110,7 @@ NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
                  const NcclForced& forced) {
   const Layout& layout = site.layout;
   const Profile& profile = *site.profile;
+  const NcclConstants& c = nccl_constants(profile, forced);
   const Protocol* protocol = profile.protocol(to_text(choice.protocol));
   if (!protocol)
     throw input_error(
@@ -157,10 +146,10 @@ NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
   const double each = bytes.value / cut.channels / owners;
   if (choice.algorithm == NcclAlgorithm::double_tree)
-    shorten_tree_chunks(cut, choice.protocol, layout, each, shorter_tree_chunks(profile, forced));
+    shorten_tree_chunks(cut, choice.protocol, layout, each, c.shorter_tree_chunks);
   if (choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::simple &&
       choice.collective != Collective::broadcast) {  // whose chunks are a step (collectives.h)
-    cut_into_slices(cut, each, is_nccl_2_4(profile, forced));
+    cut_into_slices(cut, each, c.whole_slices);
     return cut;
   }
   cut_into(cut, each, 1);
@@ -198,7 +187,7 @@ Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
   // LL hands every line on as it comes; the trees of NCCL 2.4 do not.
   const bool by_lines = choice.protocol == NcclProtocol::ll &&
                         choice.algorithm == NcclAlgorithm::double_tree &&
-                        !is_nccl_2_4(*profile, forced);
+                        !nccl_constants(*profile, forced).no_tree_lines;
   constexpr double kMostChunks = 1 << 30;  // as many as an int counts
   if (cut.chunks > kMostChunks)
     throw input_error(fmt::format("{} by NCCL are {:.3g} chunks of {} a channel, which is too many",

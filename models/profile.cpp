@@ -21,11 +21,6 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
   return at == protocols.end() ? nullptr : &*at;
 }
 
-bool Profile::limits_protocols() const {
-  return std::any_of(protocols.begin(), protocols.end(),
-                     [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
-}
-
 bool Profile::ideal() const {
   return !launch && !reduce_bandwidth && !in_switch && !in_switch_sync && protocols.empty() &&
          std::all_of(links.begin(), links.end(), [](const LinkClass& c) {
@@ -34,6 +29,8 @@ bool Profile::ideal() const {
 }
 
 Profile over_fabric(Profile gpu, const Profile& fabric) {
+  // Its release is that of the machine it was measured on; on others the newest is the default.
+  if (gpu.fabric && gpu.fabric != fabric.fabric) gpu.nccl_release.clear();
   gpu.name += "+" + fabric.name;
   gpu.fabric = fabric.fabric;
   gpu.needs_fabric = fabric.needs_fabric;
@@ -50,10 +47,6 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.gap_whole_from.reset();
     p.gap_from.reset();
     p.net_channel_rate.reset();
-    // What an old release chose by size is known of the machine it was measured on alone; on others
-    // the newest one's cost model chooses.
-    p.ring_limit.reset();
-    p.tree_limit.reset();
     if (!between) continue;
     p.net_hop = between->net_hop;
     p.net_hop_whole_from = between->net_hop_whole_from;

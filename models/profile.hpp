@@ -115,10 +115,6 @@ struct Protocol {
   /// The same of what goes between nodes, where a channel's threads write it into host memory and
   /// read it from there.
   std::optional<Estimated<BytesPerSecond>> net_channel_rate;
-  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and
-  /// channel; tree, per channel. The first protocol in the file's order that fits is used. Null in
-  /// all protocols: the library's cost model decides.
-  std::optional<Estimated<Bytes>> ring_limit, tree_limit;
   bool one_node = false;  ///< only used inside one node
 };
 
@@ -182,8 +178,6 @@ struct Profile {
   LinkClass& of(PathClass kind) { return links[static_cast<std::size_t>(kind)]; }
   /// The protocol of that name, or null.
   const Protocol* protocol(const std::string& name) const;
-  /// Whether sizes decide between its protocols, as in NCCL before 2.8, rather than a cost model.
-  bool limits_protocols() const;
   /// Whether every machine does exactly what its own file says.
   bool ideal() const;
   /// Whether its numbers are for clusters with that fabric between nodes.

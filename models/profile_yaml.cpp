@@ -76,8 +76,6 @@ void describe(Fields& f, Protocol& p) {
   f.optional("net_channel_rate", p.net_channel_rate,
              "payload that one channel can move into and out of buffers in host memory, where they "
              "are between nodes");
-  f.optional("ring_limit", p.ring_limit, "ring: used up to so many bytes per rank and channel");
-  f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
   f.optional("one_node", p.one_node, "only used inside one node");
   f.verify([&](auto& fields) {
     if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1))

@@ -225,15 +225,6 @@ std::string Candidate::unsupported() const {
   return unsupported_reason(*method.algorithm, *seen, plan).value_or("");
 }
 
-namespace {
-
-/// Whose choice it is: the question's, else that of the profile's own fit.
-const std::string& release_of(const Method& method, const Profile& profile) {
-  return method.nccl_release.empty() ? profile.nccl_release : method.nccl_release;
-}
-
-}  // namespace
-
 Question Candidate::question(std::size_t count, Type type) const {
   const Bytes bytes{static_cast<double>(count * size_of(type))};
   if (workers && by_nccl()) {
@@ -250,7 +241,7 @@ Question Candidate::question(std::size_t count, Type type) const {
         can_force ? value_named<NcclAlgorithm>(method.algorithm->name) : std::nullopt,
         method.protocol,
         method.nccl_channels,
-        release_of(method, *profile),
+        method.nccl_release,
         method.nccl_buffer,
         method.nccl_reported};
     schedule = nccl_schedule({*cluster, *seen, profile}, bytes, forced, method.collective);
@@ -313,7 +304,7 @@ RunBy Candidate::run_by(Bytes bytes) const {
     return RunBy::older_release;
   if (!method.protocol && !method.algorithm) return RunBy::library;
   const auto seen = layout_of(*this);
-  const NcclForced free{.release = release_of(method, *profile),
+  const NcclForced free{.release = method.nccl_release,
                         .buffer = method.nccl_buffer,
                         .reported = method.nccl_reported};
   const Schedule own = nccl_schedule({*cluster, *seen, profile}, bytes, free, method.collective);

@@ -202,7 +202,7 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
   const std::string shipped = Profiles().nearest_to(machine).name;
   const std::size_t points = own.points.size();
   Profile start = start_for(machine, question.name);
-  start.nccl_release = release;
+  if (!release.empty()) start.nccl_release = release;
   UserFit fit = fit_to_own(start, std::move(own), options);
   fit.profile.note =
       fmt::format("{}, fitted to {} times of {}", shipped, points, fmt::join(fitted_to, ", "));

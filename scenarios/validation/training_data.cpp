@@ -9,6 +9,7 @@
 #include "input/csv.hpp"
 #include "models/compute.hpp"
 #include "models/micro_batch.hpp"
+#include "models/nccl_constants.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -23,6 +24,7 @@ struct TrainingSource {
   std::string buckets;  ///< "ddp", "horovod" or "one", which travels when backward has ended;
                         ///< empty: as the library's name says
   std::optional<Precision> gradient;  ///< its type; null: as the library's name says
+  std::string nccl;                   ///< the release that it ran; empty: the newest known
   int most_nodes = 0;                 ///< 0: any number
   int tcp_flows = 0;  ///< more than 0: NCCL over TCP, with so many flows a connection
   bool fit_flow = false, one_node = false, prints_scaling = false, base_in_table = false,
@@ -45,6 +47,7 @@ void describe(Fields& f, TrainingSource& s) {
              OneOf{"kind of buckets", {"ddp", "horovod", "one"}});
   f.optional("gradient", s.gradient, "default: as the library's name says",
              OneOf{"type", {"fp16", "fp32"}});
+  f.optional("nccl", s.nccl, "the release that it ran", OneOf{"release of NCCL", nccl_releases()});
   f.optional("most_nodes", s.most_nodes, "only its runs on so many nodes", Limits::at_least(1));
   f.optional("tcp_flows", s.tcp_flows, "NCCL over TCP, with so many flows a connection",
              Limits::at_least(1));
@@ -320,6 +323,7 @@ void RunReader::make_step(PublishedRun& run, const TrainingSource& source, const
   // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole
   // network (recalled).
   const Precision cast = has(p.library, "MXNet") ? p.precision : Precision::fp32;
+  run.nccl = source.nccl;
   run.element = size_of(element_type(source.gradient.value_or(cast)));
   const Workload& w = workload_of(p);
   const Seconds bare =

@@ -18,6 +18,7 @@ struct PublishedRun {
   std::size_t element = 0;  ///< bytes of a gradient's element
   Machine machine;
   std::shared_ptr<const Profile> profile;
+  std::string nccl;       ///< the release that it ran; empty: not said
   bool fit_flow = false;  ///< the source does not say what a TCP flow got between its hosts
 };
 

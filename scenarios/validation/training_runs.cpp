@@ -39,7 +39,9 @@ std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOp
       const Bytes bytes{static_cast<double>(b.elements * run.element)};
       const auto [at, fresh] =
           asked.try_emplace(fmt::format("{}|{}", where, bytes.value), requests.size());
-      if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method()});
+      if (fresh)
+        requests.push_back({cluster, run.profile, bytes,
+                            reported_method(std::nullopt, Collective::all_reduce, run.nccl)});
       of.push_back(at->second);
     }
   }

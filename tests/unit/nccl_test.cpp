@@ -233,10 +233,51 @@ TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
   EXPECT_EQ(choice_on(one, 10, 128 * kMiB).protocol, NcclProtocol::simple);
 }
 
-// A profile's own limits are those of the release it was measured with, and hold only for it.
-TEST(NcclChoice, LeavesTheLimitsOfAnOldProfileForAnotherRelease) {
-  EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB).why, "limits of the profile");
+// A profile of an old release follows that one's rules unless another is asked for.
+TEST(NcclChoice, FollowsTheReleaseOfTheProfileUnlessAnotherIsAsked) {
+  EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB).why, "the limits of NCCL 2.4");
   EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB, "2.22").why, "the cost model of NCCL 2.22");
+}
+
+// tuning.cc of v2.5.7-1, v2.6.4-1, v2.7.8-1 and v2.8.4-1, eight V100 on each of two nodes, us.
+// p3dn, 128 KiB: a tree by LL takes 21 + 2^17 / 1,800 = 94 in 2.6 and 28 + 2^17 / 1,421 = 120 in
+// 2.7, a ring by LL 31 + 82 = 113 and 33 + 82 = 115. 8 MiB: a tree by Simple takes 492 + 2^23 /
+// 6,480 = 1,787 in 2.7 and 448 + 2^23 / 8,832 = 1,398 in 2.8, a ring 233 + 2^23 / 6,400 = 1,544.
+// DGX-1V with four cards of 12.5 GB/s, 64 MiB: a tree takes 492 + 2^26 / 28,000 = 2,889 in 2.5,
+// where trees reach 70 GB/s, and 492 + 2^26 / 34,560 = 2,434 in 2.6, a ring 206 + 2,621 = 2,828.
+TEST(NcclChoice, KnowsTheConstantsOfReleasesBeforeTwoPointEight) {
+  const auto p3dn = [](const char* release, double bytes) {
+    const NcclChoice c = choice_on(*ec2("p3dn.24xlarge"), 2, bytes, release);
+    return to_text(c.algorithm) + " " + to_text(c.protocol);
+  };
+  EXPECT_EQ(p3dn("2.6", kMiB / 8), "double-tree LL");
+  EXPECT_EQ(p3dn("2.7", kMiB / 8), "ring LL");
+  EXPECT_EQ(p3dn("2.7", 8 * kMiB), "ring Simple");
+  EXPECT_EQ(p3dn("2.8", 8 * kMiB), "double-tree Simple");
+  const Machine dgx = load_machine(data_folder() / "topologies/elsewhere/dgx-1v.yaml");
+  const Cluster cluster = cluster_of(std::make_shared<const Machine>(dgx), 2);
+  const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(dgx));
+  const auto on_dgx = [&](const char* release) {
+    return nccl_choice({cluster, rank_layout(cluster), profile}, Bytes{64 * kMiB},
+                       {.release = release})
+        .algorithm;
+  };
+  EXPECT_EQ(on_dgx("2.5"), NcclAlgorithm::ring);
+  EXPECT_EQ(on_dgx("2.6"), NcclAlgorithm::double_tree);
+}
+
+// Sends and receives came with 2.7; a profile without LL between nodes has none in 2.4 either.
+TEST(NcclChoice, AsksOfOldReleasesOnlyWhatTheyHave) {
+  const Cluster cluster = cluster_of(ec2("p3dn.24xlarge"), 2);
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p3dn.24xlarge"));
+  const auto all_to_all = [&](const char* release) {
+    return nccl_choice({cluster, rank_layout(cluster), profile}, Bytes{kMiB}, {.release = release},
+                       Collective::all_to_all);
+  };
+  EXPECT_SAYS(error_of([&] { all_to_all("2.6"); }), "NCCL 2.6 has no sends and receives");
+  EXPECT_EQ(all_to_all("2.7").algorithm, NcclAlgorithm::pairwise);
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 2, 8, "2.4").protocol, NcclProtocol::simple);
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 1, 8, "2.4").protocol, NcclProtocol::ll);
 }
 
 TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
@@ -244,11 +285,12 @@ TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
   EXPECT_EQ(nccl_release_of("2.19"), "2.19");
   EXPECT_EQ(nccl_release_of("2.99.1"), nccl_releases().back());
   EXPECT_EQ(nccl_release_of("2.12.7"), "2.12");
-  EXPECT_EQ(nccl_releases().front(), "2.8");
-  for (const char* older : {"2.4.8", "2.7.8", "1.3", "", "two"})
+  EXPECT_EQ(nccl_release_of("2.7.8"), "2.7");
+  EXPECT_EQ(nccl_releases().front(), "2.4");
+  for (const char* older : {"2.3.7", "1.3", "", "two"})
     EXPECT_EQ(nccl_release_of(older), "") << older;
-  EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known\n  accepted: 2.8, ");
-  EXPECT_SAYS(error_of([] { nccl_constants("2.21.5"); }), "did you mean 2.21?; accepted: 2.8, ");
+  EXPECT_SAYS(error_of([] { nccl_constants("2.3"); }), "NCCL 2.3 is not known\n  accepted: 2.4, ");
+  EXPECT_SAYS(error_of([] { nccl_constants("2.21.5"); }), "did you mean 2.21?; accepted: 2.4, ");
 }
 
 // init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency
