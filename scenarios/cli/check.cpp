@@ -42,10 +42,10 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
   Judged all;
   for (const std::string& file : files) try {
       NcclLog log = load_nccl_log(file, NoRow::is_failed_run);
-      std::vector<Problem> tables_refused;
-      auto tables = check(log, question, options, &tables_refused);
-      all.refused.insert(all.refused.end(), tables_refused.begin(), tables_refused.end());
-      all.logs.push_back({std::move(log), std::move(tables)});
+      Unjudged unjudged;
+      auto tables = check(log, question, options, &unjudged);
+      all.refused.insert(all.refused.end(), unjudged.problems.begin(), unjudged.problems.end());
+      all.logs.push_back({std::move(log), std::move(tables), std::move(unjudged.broken)});
     } catch (const InputError& e) {
       if (interrupted()) {  // standard input ended in the middle
         clear_progress();
@@ -59,6 +59,24 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
       break;
     }
   return all;
+}
+
+/// Writes the report of what was judged, and returns the exit status.
+int answer(const Judged& judged, const OutputOptions& output, const std::string& first_log) {
+  const auto& [checked, refused] = judged;
+  clear_progress();
+  if (checked.empty() && !refused.empty()) throw InputError(refused);
+  if (checked.empty()) return kInterruptedStatus;
+  output.write(check_report(checked), first_log);
+  const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
+    return one.log.failed_runs.empty() && one.broken.empty() &&
+           std::all_of(one.tables.begin(), one.tables.end(),
+                       [](const CheckedTable& t) { return t.normal; });
+  });
+  // What is known to be wrong is an answer; what cannot be judged beside it does not change it.
+  if (!refused.empty() && normal) throw InputError(refused);
+  if (!refused.empty()) std::cerr << error_text(InputError(refused)) << "\n";
+  return interrupted() ? kInterruptedStatus : normal ? 0 : 1;
 }
 
 }  // namespace
@@ -128,18 +146,8 @@ void add_check(CLI::App& app, Action& action) {
         a->question.against = HealthyFrom::model;
       }
       a->question.collective = collective_named(a->collective);
-      auto [checked, refused] = judge_all(a->logs, a->question, a->simulation.batch());
-      clear_progress();
-      if (checked.empty() && !refused.empty()) throw InputError(refused);
-      if (checked.empty()) return kInterruptedStatus;
-      a->output.write(check_report(checked), a->logs.front());
-      const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
-        return one.log.failed_runs.empty() &&
-               std::all_of(one.tables.begin(), one.tables.end(),
-                           [](const CheckedTable& t) { return t.normal; });
-      });
-      if (!refused.empty()) throw InputError(refused);
-      return interrupted() ? kInterruptedStatus : normal ? 0 : 1;
+      return answer(judge_all(a->logs, a->question, a->simulation.batch()), a->output,
+                    a->logs.front());
     };
   });
 }

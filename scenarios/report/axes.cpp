@@ -50,15 +50,22 @@ bool gradient_is_chosen(const Json& points) {
   return false;
 }
 
-std::string training_words(const Json& points, const Json& point) {
+TrainingWords::TrainingWords(const Json& points)
+    : sharded_(any_sharded(points)),
+      precision_(varies(points, "precision")),
+      gradient_(gradient_is_chosen(points)),
+      batch_(varies(points, "batch_per_gpu")),
+      recompute_(varies(points, "recompute")),
+      framework_(varies(points, "framework")) {}
+
+std::string TrainingWords::operator()(const Json& point) const {
   std::string words;
-  if (any_sharded(points)) words += ", " + strategy_words(point);
-  if (varies(points, "precision")) words += ", " + text_or(point, "precision");
-  if (gradient_is_chosen(points)) words += ", gradients in " + text_or(point, "gradient_type");
-  if (varies(points, "batch_per_gpu"))
-    words += fmt::format(", batch {}", point.value("batch_per_gpu", 0));
-  if (varies(points, "recompute")) words += ", recompute " + text_or(point, "recompute");
-  if (varies(points, "framework")) words += ", " + text_or(point, "framework");
+  if (sharded_) words += ", " + strategy_words(point);
+  if (precision_) words += ", " + text_or(point, "precision");
+  if (gradient_) words += ", gradients in " + text_or(point, "gradient_type");
+  if (batch_) words += fmt::format(", batch {}", point.value("batch_per_gpu", 0));
+  if (recompute_) words += ", recompute " + text_or(point, "recompute");
+  if (framework_) words += ", " + text_or(point, "framework");
   return words;
 }
 

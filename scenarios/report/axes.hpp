@@ -16,7 +16,14 @@ struct AxisColumn {
 };
 
 /// ", zero3/8, bf16, batch 4": what of a point's training tells it from the others'.
-std::string training_words(const Json& points, const Json& point);
+class TrainingWords {
+ public:
+  explicit TrainingWords(const Json& points);
+  std::string operator()(const Json& point) const;
+
+ private:
+  bool sharded_, precision_, gradient_, batch_, recompute_, framework_;
+};
 
 /// Whether points differ in their gradients' type and not only because their models, precisions or
 /// strategies do, of which each has its own.

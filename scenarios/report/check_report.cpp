@@ -51,6 +51,7 @@ Json table_report(const CheckedTable& t) {
                !has<remark::GuessedInstance>(t.remarks) && !has<remark::FittingMachine>(t.remarks)},
               {"rows_unread", t.broken && std::holds_alternative<remark::RowsUnread>(*t.broken)},
               {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
+              {"broken_remedy", t.broken ? remedy_of_broken(*t.broken) : ""},
               {"misfit", t.misfit},
               {"none_fits_well", t.none_fits_well()},
               {"healthy_sites", t.sites},
@@ -91,6 +92,10 @@ std::string off_words(const Json& cause, const Json& t) {
   };
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
                      off(number_or(cause, "misfit", 0)), off(number_or(t, "misfit", 0)));
+}
+
+std::string do_words(const std::string& remedy, const View& view) {
+  return remedy.empty() ? "" : wrapped("  do: " + remedy, view, 6);
 }
 
 /// Whether it is normal, and how many sizes are not.
@@ -156,7 +161,7 @@ std::string table_verdict(const Json& t, const View& view) {
     text =
         wrapped((t.value("rows_unread", false) ? "Cannot tell: " : "Not normal: ") + broken + ".",
                 view, 2) +
-        (slow == 0 ? "" : text);
+        do_words(text_or(t, "broken_remedy"), view) + (slow == 0 ? "" : text);
   const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of
   if (by_machine && 2 * fast > std::ssize(rows) && !t.value("unsure", false))
     text += wrapped(fmt::format("Most sizes are faster than {} x {} is expected to be: is that the "
@@ -224,6 +229,14 @@ std::string expected_legend(const Json& t, const View& view) {
   return text;
 }
 
+/// Of a table that cannot be judged but for that.
+std::string broken_table_words(const Json& t) {
+  const std::string collective = text_or(t, "collective");
+  return fmt::format("Not normal: the table{} at {}:{}: {}.",
+                     collective.empty() ? "" : " of " + collective, text_or(t, "log"),
+                     cell_of(t.at("line")), text_or(t, "broken"));
+}
+
 /// Of a run that printed no row.
 std::string failed_run_words(const Json& run) {
   const std::string collective = text_or(run, "collective"), failure = text_or(run, "failure"),
@@ -260,6 +273,11 @@ Table rows_of(const Json& t) {
   return table;
 }
 
+/// An empty line between what the document has and what comes.
+Document& separate(Document& document) {
+  return document.blocks().empty() ? document : document.gap();
+}
+
 /// All tables in one, for programs.
 std::string csv_of(const Json& report) {
   Table table;
@@ -284,15 +302,21 @@ std::string csv_of(const Json& report) {
                                       : "no",
            t.at("causes").empty() ? text_or(t, "broken") : t.at("causes")[0].value("what", "")});
     }
-  for (const Json& run : report.value("failed_runs", Json::array())) {
+  const auto without_rows = [&](const Json& run, const char* verdict, const std::string& why) {
     std::vector<std::string> cells(headings.size());
     cells.front() = text_or(run, "log");
     cells[1] = text_or(run, "collective");
-    const std::string failure = text_or(run, "failure");
-    cells.at(cells.size() - 3) = "failed";
+    cells.at(cells.size() - 3) = verdict;
     cells.at(cells.size() - 2) = "no";
-    cells.back() = failure.empty() ? "it ended or hung before its first row" : failure;
+    cells.back() = why;
     table.row(cells);
+  };
+  for (const Json& t : report.value("broken_tables", Json::array()))
+    without_rows(t, "broken", text_or(t, "broken"));
+  for (const Json& run : report.value("failed_runs", Json::array())) {
+    const std::string failure = text_or(run, "failure");
+    without_rows(run, "failed",
+                 failure.empty() ? "it ended or hung before its first row" : failure);
   }
   return table.csv();
 }
@@ -304,7 +328,14 @@ Json check_report(const std::vector<CheckedLog>& logs) {
   j["notes"] = Json::array();
   j["tables"] = Json::array();
   j["failed_runs"] = Json::array();
-  for (const auto& [log, tables] : logs) {
+  j["broken_tables"] = Json::array();
+  for (const auto& [log, tables, broken] : logs) {
+    for (const BrokenTable& table : broken)
+      j["broken_tables"].push_back({{"log", log.file},
+                                    {"line", table.line},
+                                    {"collective", table.collective},
+                                    {"broken", remark_words(table.why)},
+                                    {"broken_remedy", remedy_of_broken(table.why)}});
     for (const FailedRun& run : log.failed_runs)
       j["failed_runs"].push_back({{"log", log.file},
                                   {"line", run.line},
@@ -330,8 +361,7 @@ Document render_check(const Json& report, const View& view) {
   const bool several = varies(report.at("tables"), "log");
   for (const Json& t : report.at("tables")) {
     const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
-    if (!document.blocks().empty()) document.gap();
-    document
+    separate(document)
         .title(fmt::format("{}{} of {} ranks on {} x {} (profile {}){}{}",
                            several ? text_or(t, "log") + ": " : "",
                            t.value("collective", "all_reduce"), cell_of(t.at("ranks")),
@@ -345,13 +375,15 @@ Document render_check(const Json& report, const View& view) {
     document.lines(Role::answer, findings(t, view)).gap().table(rows_of(t)).gap();
     document.lines(Role::notes, expected_legend(t, view));
   }
+  for (const Json& t : report.value("broken_tables", Json::array()))
+    separate(document).lines(Role::answer, wrapped(broken_table_words(t), view, 2) +
+                                               do_words(text_or(t, "broken_remedy"), view));
   if (!report.contains("failed_runs")) return document;  // of an older program
   for (const Json& run : report.at("failed_runs"))
-    document.gap().lines(
+    separate(document).lines(
         Role::answer,
         wrapped(failed_run_words(run), view, 2) +
-            wrapped("  do: " + remedy_of_failure(text_or(run, "failure"), text_or(run, "warning")),
-                    view, 6));
+            do_words(remedy_of_failure(text_or(run, "failure"), text_or(run, "warning")), view));
   return document;
 }
 

@@ -11,72 +11,107 @@
 
 namespace foreduce {
 
+namespace {
+
+struct Known {
+  const char *message, *remedy;
+};
+// What helps against several of these messages.
+constexpr const char* kLocked =
+    "memory cannot be registered: lift the limit of locked memory (ulimit -l unlimited; of "
+    "containers --ulimit memlock=-1)";
+constexpr const char* kShared =
+    "give the container more shared memory: --shm-size=8g, or in Kubernetes an emptyDir of "
+    "medium Memory on /dev/shm";
+constexpr const char* kInterface =
+    "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, or ^lo,docker0";
+constexpr const char* kNoEfa =
+    "libfabric finds no EFA: fi_info -p efa must list it; a container needs the devices of "
+    "/dev/infiniband";
+constexpr const char* kUnregistered =
+    "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
+    "FI_EFA_SET_CUDA_SYNC_MEMOPS=0";
+constexpr const char* kXid =
+    "the driver reports a fault of that GPU: drain its node, look the number up in NVIDIA's list "
+    "of Xid errors (79: it fell off the bus; 48, 94, 95: memory), run dcgmi diag -r 3";
+constexpr const char* kHostMemory =
+    "the host's or the pod's memory ran out: give it more, or let fewer processes share it";
+// NCCL's misc/ibvwrap.cc, include/shm.h, init.cc, misc/socket.cc, bootstrap.cc, net_ib.cc; CUDA's
+// error strings; aws-ofi-nccl's nccl_ofi_net.cpp.
+constexpr Known kKnown[] = {
+    {"ibv_reg_mr", kLocked},
+    {"ibv_create_cq", kLocked},
+    {"shared memory segment", kShared},
+    {"/dev/shm", kShared},
+    {"Duplicate GPU detected",
+     "give each rank a GPU of its own: as many ranks a host as GPUs, "
+     "and CUDA_VISIBLE_DEVICES of all of them"},
+    {"No route to host",
+     "the hosts do not reach each other: on EC2 the security group must allow "
+     "all traffic to and from itself; NCCL_SOCKET_IFNAME names the interface"},
+    {"Connection refused",
+     "the hosts do not reach each other: on EC2 the security group must "
+     "allow all traffic to and from itself; NCCL_SOCKET_IFNAME names the "
+     "interface"},
+    {"Connection timed out",
+     "the hosts do not reach each other: on EC2 the security group must "
+     "allow all traffic to and from itself; of InfiniBand check cables "
+     "and subnet, of RoCE NCCL_IB_GID_INDEX"},
+    {"no socket interface found", kInterface},
+    {"no interface found", kInterface},
+    {"Only EFA provider is supported", kNoEfa},
+    {"No eligible providers", kNoEfa},
+    {"Unresponsive receiver",
+     "the hosts do not reach each other by EFA: the security group must allow all traffic to and "
+     "from itself, outbound rules too, and all instances must be in one subnet"},
+    {"Unable to register memory", kUnregistered},
+    {"fi_mr_reg", kUnregistered},
+    {"status=12",
+     "a card's peer does not answer: check cables and switches; of RoCE "
+     "NCCL_IB_GID_INDEX and the same VLAN or MTU on all hosts"},
+    {"Xid (", kXid},
+    {"NVRM: Xid", kXid},
+    {"illegal memory access",
+     "a GPU or its driver is at fault, or libraries of two versions are mixed: look for Xid in "
+     "dmesg, run dcgmi diag -r 3, and test each node alone"},
+    {"Watchdog caught collective operation timeout",
+     "a rank stopped or never came: look for the first rank that failed, and for hosts without a "
+     "line; NCCL_DEBUG=INFO shows where each stands"},
+    {"Test timeout",
+     "a rank stopped or never came: look for hosts without a line; NCCL_DEBUG=INFO shows where "
+     "each stands"},
+    {"OOMKilled", kHostMemory},
+    {"oom-kill", kHostMemory},
+    {"Out of memory: Killed", kHostMemory},
+    {"libnvidia-ml.so",
+     "the container lacks the driver's libraries: start it by NVIDIA's container toolkit (--gpus "
+     "all)"},
+    {"system not yet initialized", "start nvidia-fabricmanager, of the driver's own version"},
+    {"driver version is insufficient",
+     "the container's CUDA is newer than the host's driver: "
+     "update the driver, or take an older image"},
+    {"out of memory",
+     "something else uses the GPUs' memory (nvidia-smi), or -e asks for more "
+     "than there is: two buffers of that size"},
+    {"nvls.cc",
+     "NVLS cannot be set up: is nvidia-fabricmanager running? NCCL_NVLS_ENABLE=0 does "
+     "without it"}};
+
+}  // namespace
+
 std::string remedy_of_failure(const std::string& failure, const std::string& warning) {
-  struct Known {
-    const char *message, *remedy;
-  };
-  // What helps against several of these messages.
-  static constexpr const char* kLocked =
-      "memory cannot be registered: lift the limit of locked memory (ulimit -l unlimited; of "
-      "containers --ulimit memlock=-1)";
-  static constexpr const char* kShared =
-      "give the container more shared memory: --shm-size=8g, or in Kubernetes an emptyDir of "
-      "medium Memory on /dev/shm";
-  static constexpr const char* kInterface =
-      "name an interface that all hosts have: NCCL_SOCKET_IFNAME=eth0, or ^lo,docker0";
-  static constexpr const char* kNoEfa =
-      "libfabric finds no EFA: fi_info -p efa must list it; a container needs the devices of "
-      "/dev/infiniband";
-  static constexpr const char* kUnregistered =
-      "EFA cannot register the GPU's memory: a newer EFA installer, nvidia_peermem or dmabuf, or "
-      "FI_EFA_SET_CUDA_SYNC_MEMOPS=0";
-  // NCCL's misc/ibvwrap.cc, include/shm.h, init.cc, misc/socket.cc, bootstrap.cc, net_ib.cc; CUDA's
-  // error strings; aws-ofi-nccl's nccl_ofi_net.cpp.
-  static constexpr Known kKnown[] = {
-      {"ibv_reg_mr", kLocked},
-      {"ibv_create_cq", kLocked},
-      {"shared memory segment", kShared},
-      {"/dev/shm", kShared},
-      {"Duplicate GPU detected",
-       "give each rank a GPU of its own: as many ranks a host as GPUs, "
-       "and CUDA_VISIBLE_DEVICES of all of them"},
-      {"No route to host",
-       "the hosts do not reach each other: on EC2 the security group must allow "
-       "all traffic to and from itself; NCCL_SOCKET_IFNAME names the interface"},
-      {"Connection refused",
-       "the hosts do not reach each other: on EC2 the security group must "
-       "allow all traffic to and from itself; NCCL_SOCKET_IFNAME names the "
-       "interface"},
-      {"Connection timed out",
-       "the hosts do not reach each other: on EC2 the security group must "
-       "allow all traffic to and from itself; of InfiniBand check cables "
-       "and subnet, of RoCE NCCL_IB_GID_INDEX"},
-      {"no socket interface found", kInterface},
-      {"no interface found", kInterface},
-      {"Only EFA provider is supported", kNoEfa},
-      {"No eligible providers", kNoEfa},
-      {"Unresponsive receiver",
-       "the hosts do not reach each other by EFA: the security group must allow all traffic to and "
-       "from itself, outbound rules too, and all instances must be in one subnet"},
-      {"Unable to register memory", kUnregistered},
-      {"fi_mr_reg", kUnregistered},
-      {"status=12",
-       "a card's peer does not answer: check cables and switches; of RoCE "
-       "NCCL_IB_GID_INDEX and the same VLAN or MTU on all hosts"},
-      {"system not yet initialized", "start nvidia-fabricmanager, of the driver's own version"},
-      {"driver version is insufficient",
-       "the container's CUDA is newer than the host's driver: "
-       "update the driver, or take an older image"},
-      {"out of memory",
-       "something else uses the GPUs' memory (nvidia-smi), or -e asks for more "
-       "than there is: two buffers of that size"},
-      {"nvls.cc",
-       "NVLS cannot be set up: is nvidia-fabricmanager running? NCCL_NVLS_ENABLE=0 does "
-       "without it"}};
   for (const std::string* text : {&warning, &failure})
     for (const Known& known : kKnown)
       if (text->find(known.message) != std::string::npos) return known.remedy;
-  return "run it with NCCL_DEBUG=INFO; what stands behind its heading says why";
+  return "the lines around it say why; with NCCL_DEBUG=INFO NCCL says most";
+}
+
+std::string remedy_of_broken(const Remark& why) {
+  if (const auto* ended = std::get_if<remark::EndedEarly>(&why))
+    return ended->failure.empty() ? "" : remedy_of_failure(ended->failure, ended->warning);
+  if (const auto* late = std::get_if<remark::FailedLate>(&why))
+    return remedy_of_failure(late->failure, "");
+  return "";
 }
 
 const char* plural(double count) { return count == 1 ? "" : "s"; }

@@ -16,6 +16,8 @@ std::string evidence_words(const Finding& finding);
 
 /// What to do about a run that failed with one of these messages of NCCL, CUDA or a launcher.
 std::string remedy_of_failure(const std::string& failure, const std::string& warning);
+/// The same for a table whose run is not to be trusted; "" where there is nothing to do.
+std::string remedy_of_broken(const Remark& why);
 
 /// "s" but for 1.
 const char* plural(double count);

@@ -38,8 +38,9 @@ Json planned_report(const Prediction& point, const Planned& p) {
 /// "4, 8 x p5.48xlarge, zero3/8, bf16: …" of each: what it is, as far as it tells it from others.
 Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
   Json j = Json::array();
+  const TrainingWords training(points);
   for (const LeftOut& l : all) {
-    std::string what = training_words(points, points[l.point]);
+    std::string what = training(points[l.point]);
     if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
     const std::string nodes = fmt::format("{}", fmt::join(l.nodes, ", "));
     j.push_back(fmt::format("{}{}: {}", cluster_words(nodes, l.instance), what, l.why));

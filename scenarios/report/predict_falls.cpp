@@ -18,7 +18,8 @@ namespace {
 using ByNodes = std::map<int, const Json*>;
 
 std::vector<ByNodes> curves_by_nodes(const Json& points) {
-  std::vector<std::pair<std::string, ByNodes>> all;
+  std::vector<ByNodes> curves;
+  std::map<std::string, std::size_t> places;  // in `curves`
   for (const Json* p : answered(points)) {
     if (!fits_memory(*p)) continue;
     std::string others;
@@ -50,13 +51,10 @@ std::vector<ByNodes> curves_by_nodes(const Json& points) {
       others += p->at(key).dump() + " ";
     // Of all GPUs and of groups there are as many GPUs a group.
     if (p->at("hybrid").is_string()) others += text_or(*p, "hybrid");
-    auto at =
-        std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.first == others; });
-    if (at == all.end()) at = all.insert(at, {others, {}});
-    at->second.try_emplace(p->value("nodes", 0), p);
+    const auto [at, is_new] = places.try_emplace(std::move(others), curves.size());
+    if (is_new) curves.emplace_back();
+    curves[at->second].try_emplace(p->value("nodes", 0), p);
   }
-  std::vector<ByNodes> curves;
-  for (auto& [others, curve] : all) curves.push_back(std::move(curve));
   return curves;
 }
 
@@ -68,7 +66,7 @@ std::string fall_by_nodes(const Json& points, const Json& few, const Json& many,
   };
   const std::string was = text_or(few, "chosen"), is = text_or(many, "chosen"),
                     instance = varies(points, "instance") ? " " + text_or(few, "instance") : "",
-                    training = training_words(points, few);
+                    training = TrainingWords(points)(few);
   const std::string why =
       was != is && !was.empty() && !is.empty()
           ? fmt::format(" ({}; then {})", was, is)

@@ -11,6 +11,7 @@
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
 #include "scenarios/report/predict_falls.hpp"
+#include "scenarios/report/predict_shortages.hpp"
 #include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -231,41 +232,6 @@ std::string compute_words(const Json& p) {
   return source.substr(0, source.find(": "));
 }
 
-/// Which clusters lack memory and by what, in the order of the rows; of several the last says it,
-/// as in a plan.
-std::string shortage_lines(const Json& points, const View& view) {
-  struct Group {
-    std::string instance, what, why;
-    std::set<int> nodes;
-    int of_nodes = 0;     // whose numbers are in `why`
-    bool differ = false;  // reasons of other numbers of nodes
-  };
-  std::vector<Group> groups;
-  for (const Json* p : answered(points)) {
-    const std::string why = text_or(*p, "memory_shortage");
-    if (why.empty()) continue;
-    const std::string instance = text_or(*p, "instance"),
-                      model = varies(points, "model") ? ", " + text_or(*p, "model") : "",
-                      what = model + training_words(points, *p);
-    auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-      return g.instance == instance && g.what == what;
-    });
-    if (at == groups.end()) at = groups.insert(at, {instance, what, why, {}, 0, false});
-    at->differ = at->differ || at->why != why;
-    at->why = why;
-    at->of_nodes = p->value("nodes", 0);
-    at->nodes.insert(at->of_nodes);
-  }
-  std::string text;
-  for (const Group& g : groups)
-    text += wrapped(
-        fmt::format("{}{}: {}{}",
-                    cluster_words(fmt::format("{}", fmt::join(g.nodes, ", ")), g.instance), g.what,
-                    g.why, g.differ ? fmt::format(" (as on {})", counted(g.of_nodes, "node")) : ""),
-        view, 2);
-  return text;
-}
-
 /// Where groups of one GPU leave nothing of a strategy that was asked for.
 std::string unsharded_line(const Json& points, const View& view) {
   std::set<std::string> asked;
@@ -307,7 +273,7 @@ std::string predict_notes(const Json& points, const View& view) {
     add_once(computes, compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
   }
-  std::string text = shortage_lines(points, view);
+  std::string text = predict_shortage_lines(points, view);
   constexpr std::size_t kMost = 3;
   if (computes.empty()) return text;  // no point has an answer
   text += wrapped(computes.size() > kMost

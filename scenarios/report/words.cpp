@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "input/counted.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -167,11 +168,26 @@ struct Uncertain {
   std::set<std::string> estimated, measured;
 };
 
+/// Ranges of one type and source that overlap as one: a sweep has thousands.
+std::vector<Around> with_overlaps_joined(std::vector<Around> all) {
+  const auto kind = [](const Around& a) { return std::tie(a.instance, a.by, a.estimated); };
+  std::sort(all.begin(), all.end(), [&](const Around& a, const Around& b) {
+    return std::tuple_cat(kind(a), std::tie(a.low)) < std::tuple_cat(kind(b), std::tie(b.low));
+  });
+  std::vector<Around> apart;
+  for (Around& a : all)
+    if (!apart.empty() && kind(apart.back()) == kind(a) && a.low <= apart.back().high)
+      apart.back().high = std::max(apart.back().high, a.high);
+    else apart.push_back(std::move(a));
+  return apart;
+}
+
 Uncertain uncertain_order(const std::vector<Around>& all) {
   Uncertain found;
-  for (const Around& one : all) {
+  const std::vector<Around> apart = with_overlaps_joined(all);
+  for (const Around& one : apart) {
     if (!one.estimated) continue;
-    for (const Around& other : all)
+    for (const Around& other : apart)
       if (one.low <= other.high && one.high >= other.low && one.instance != other.instance &&
           !(other.estimated && one.by == other.by)) {  // types with one GPU err alike
         found.estimated.insert(one.instance);

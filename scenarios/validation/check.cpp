@@ -179,26 +179,50 @@ void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTa
   }
 }
 
+/// Why the run of a table is not to be trusted, whatever machine it ran on.
+std::optional<Remark> broken_anywhere(const AskedTable& asked) {
+  if (const auto why = wrong_sums(asked.table, asked.collective)) return why;
+  if (const auto why = ended_early(asked.table); why && !why->failure.empty()) return *why;
+  const auto late = failed_late(asked.table);
+  return late && late->of_gpu ? std::optional<Remark>(*late) : std::nullopt;
+}
+
+/// Several tables of a log have one problem.
+void add_once(std::vector<Problem>& all, const std::vector<Problem>& more) {
+  for (const Problem& p : more)
+    if (std::none_of(all.begin(), all.end(), [&](const Problem& known) {
+          return known.message == p.message && known.hint == p.hint && known.file == p.file;
+        }))
+      all.push_back(p);
+}
+
 }  // namespace
 
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
-                                const BatchOptions& options, std::vector<Problem>* refused) {
+                                const BatchOptions& options, Unjudged* unjudged) {
   std::vector<CheckedTable> checked;
   std::vector<AskedTable> all;
-  std::vector<Problem> problems;
+  Unjudged others;
   for (const NcclTable& t : log.tables)
-    if (const auto collective = collective_of(log, t, question)) try {
-        const AskedTable asked{log, t, *collective, options};
+    if (const auto collective = collective_of(log, t, question)) {
+      const AskedTable asked{log, t, *collective, options};
+      try {
         checked.push_back(judged_with_others(asked, question));
         all.push_back(asked);
       } catch (const InputError& e) {
-        if (!refused) throw;
-        problems.insert(problems.end(), e.problems().begin(), e.problems().end());
+        if (!unjudged) throw;
+        add_once(others.problems, e.problems());
+        if (auto why = broken_anywhere(asked))
+          others.broken.push_back({t.rows.front().line, t.collective, *why});
       }
-  if (checked.empty() && !problems.empty()) throw InputError(problems);
-  if (refused) *refused = std::move(problems);
+    }
+  const bool nothing_else = others.broken.empty() && log.failed_runs.empty();
+  if (checked.empty() && !others.problems.empty() && nothing_else)
+    throw InputError(others.problems);
+  const bool refused = !others.problems.empty();
+  if (unjudged) *unjudged = std::move(others);
   share_machine(checked, all, question);
-  if (log.tables.empty()) return checked;  // a run that failed is all there is
+  if (checked.empty() && (log.tables.empty() || refused)) return checked;
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
     if ((!question.collective || t.ranks == 1) && !collective_of(log, t, question))

@@ -273,7 +273,10 @@ void Diagnosis::judge_run() {
   }
   if (const auto why = ended_early(table_); why && !checked_.broken) checked_.broken = *why;
   else if (why) checked_.remarks.push_back(*why);
-  if (const auto late = failed_late(table_)) checked_.remarks.push_back(*late);
+  if (const auto late = failed_late(table_)) {
+    if (late->of_gpu && !checked_.broken) checked_.broken = *late;
+    else checked_.remarks.push_back(*late);
+  }
   checked_.normal = checked_.normal && !checked_.broken;
   if (const auto why = slow_in_place(checked_)) {
     const bool only = checked_.normal &&

@@ -61,10 +61,24 @@ struct CheckedTable {
   bool none_fits_well() const;
 };
 
+/// A table that cannot be judged, although it is known that its run is not to be trusted.
+struct BrokenTable {
+  int line = 0;            ///< of its first row
+  std::string collective;  ///< as NcclTable has it
+  Remark why;
+};
+
+/// What of a log cannot be judged.
+struct Unjudged {
+  std::vector<Problem> problems;  ///< why; each is named once
+  std::vector<BrokenTable> broken;
+};
+
 /// A log and what became of its tables.
 struct CheckedLog {
   NcclLog log;
   std::vector<CheckedTable> tables;
+  std::vector<BrokenTable> broken;  ///< of the tables that are not judged
 };
 
 /// Whether causes are wanted besides the verdict; each is simulated.
@@ -89,9 +103,9 @@ struct CheckQuestion {
 /// knows; stopped before a verdict it throws Interrupted. A log of failed runs alone (NoRow) has no
 /// table to judge. Throws InputError where it is not known where it ran or of what it is, the log
 /// contradicts the question, or the earlier log has no such table. Of a log with several tables
-/// those that can be judged are; `refused` gets why others cannot, where it is not null.
+/// those that can be judged are; `unjudged` gets what is known of the others, where it is not null:
+/// of a log of which none can be judged, too, where a run failed or its results are wrong.
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
-                                const BatchOptions& options,
-                                std::vector<Problem>* refused = nullptr);
+                                const BatchOptions& options, Unjudged* unjudged = nullptr);
 
 }  // namespace foreduce

@@ -352,9 +352,12 @@ struct EndedEarly {
   std::string failure;  ///< "": the log does not say
   Bytes last, asked;
   bool short_of_asked = false;
+  std::string warning;  ///< NCCL's last; "" where it gave none
 };
+/// What the log says of a failure after the last row.
 struct FailedLate {
   std::string failure;
+  bool of_gpu = false;  ///< the driver reported an error of a GPU (Xid)
 };
 /// The number of NICs told instance types apart.
 struct TakenFor {

@@ -96,7 +96,8 @@ class LogReader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   RankList ranks_;
-  FailedRun begun_;  // that has printed no row yet; line 0: none
+  FailedRun begun_;     // that has printed no row yet; line 0: none
+  FailedRun unheaded_;  // the first line that speaks of a failure
   BegunRow begun_row_;
   std::string nccl_host_;  // before NCCL's last words
   int unread_ = 0;         // rows that cannot be read, of a table that has no other yet

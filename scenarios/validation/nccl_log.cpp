@@ -117,6 +117,7 @@ void LogReader::take_printed(string_view line) {
 }
 
 void LogReader::fail_run(const std::string& why) {
+  if (unheaded_.line == 0) unheaded_ = {line_, "", why, ""};
   std::string& failure =
       begun_.line > 0 || log_.tables.empty() ? begun_.failure : log_.tables.back().failure;
   if (failure.empty()) failure = why;
@@ -289,6 +290,9 @@ NcclTable& LogReader::table() {
 
 NcclLog LogReader::finish() {
   if (log_.tables.empty()) {
+    // A run may fail before it prints its heading.
+    if (begun_.line == 0 && log_.failed_runs.empty() && log_.notes.empty())
+      begun_ = std::exchange(unheaded_, {});
     if (begun_.line > 0) end_without_row();
     // Rows that cannot be read are no failure of the run, unless it says that it failed.
     const bool failed = std::any_of(

@@ -411,13 +411,14 @@ std::optional<remark::EndedEarly> ended_early(const NcclTable& table) {
   const bool early = !table.ended && next <= table.asked_bytes && table.independent_runs <= 1;
   const bool failed = !table.failure.empty() && !table.ended;
   if (!early && !failed) return std::nullopt;
+  const auto& warnings = table.facts.warnings;
   return remark::EndedEarly{failed ? table.failure : "", Bytes{last}, Bytes{table.asked_bytes},
-                            early};
+                            early, failed && !warnings.empty() ? warnings.back() : ""};
 }
 
 std::optional<remark::FailedLate> failed_late(const NcclTable& table) {
   if (table.failure.empty() || !table.ended) return std::nullopt;
-  return remark::FailedLate{table.failure};
+  return remark::FailedLate{table.failure, table.failure.find("Xid") != std::string::npos};
 }
 
 }  // namespace foreduce

@@ -53,6 +53,54 @@ TEST_F(CheckOfMixedLogs, ATableThatCannotBeJudgedLeavesTheOthers) {
   EXPECT_EQ(checked(uneven).status, 2);
 }
 
+// Wrong sums were not mentioned where the machine was unknown, and the status said bad input.
+TEST_F(CheckOfMixedLogs, WrongSumsAreSaidOfUnknownMachines) {
+  const std::string table =
+      "# Using devices\n"
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+      "     1048576        262144     float     sum      -1    100.0   10.49   10.49     17\n";
+  const Result wrong = checked(table);
+  EXPECT_SAYS(wrong.out, "Not normal: the table");
+  EXPECT_SAYS(wrong.out, "17 elements were wrong");
+  EXPECT_SAYS(wrong.out, "give --instance");
+  EXPECT_EQ(wrong.status, 1);
+  const std::string failed =
+      kBegins + "host-0: Test CUDA failure common.cu:502 'an illegal memory access'\n" + kBegins;
+  const Result first_failed = checked(failed + table);
+  EXPECT_SAYS(first_failed.out, "ended with an error before its");
+  EXPECT_SAYS(first_failed.out, "look for Xid in");
+  EXPECT_EQ(first_failed.status, 1);
+}
+
+TEST_F(CheckOfMixedLogs, AFailureBeforeAnyHeadingIsAFailedRun) {
+  const Result early = checked(
+      "host-0: Test CUDA failure common.cu:1001 'CUDA driver version is "
+      "insufficient for CUDA runtime version'\n");
+  EXPECT_SAYS(early.out, "ended with an error before its");
+  EXPECT_SAYS(early.out, "update the driver");
+  EXPECT_EQ(early.status, 1);
+}
+
+// It was normal, for all rows were there.
+TEST_F(CheckOfMixedLogs, AnXidAfterTheResultsIsNotNormal) {
+  const Result xid = checked(kBegins + ranks() + rows() +
+                             "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 100\n"
+                             "NVRM: Xid (PCI:0000:97:00): 94, pid=1, Contained: SM (0x1)\n");
+  EXPECT_SAYS(xid.out, "after its results the log says \"NVRM: Xid");
+  EXPECT_SAYS(xid.out, "drain its node");
+  EXPECT_EQ(xid.status, 1);
+}
+
+TEST_F(CheckOfMixedLogs, OneProblemOfSeveralTablesIsSaidOnce) {
+  const std::string table =
+      "# all_reduce_perf\n" + kBegins + ranks("NVIDIA H100 80GB HBM3", 7) + rows();
+  const Result both = checked(table + table);
+  const std::string problem = "hosts have different numbers of ranks";
+  const auto first = both.out.find(problem);
+  ASSERT_NE(first, std::string::npos) << both.out;
+  EXPECT_EQ(both.out.find(problem, first + 1), std::string::npos) << both.out;
+}
+
 // It was both normal and a run that ended before its first row.
 TEST_F(CheckOfMixedLogs, ARunWithRowsDidNotEndBeforeThem) {
   const std::string line =
@@ -121,8 +169,9 @@ TEST_F(CheckOfMixedLogs, APartOfANodeElsewhereIsNoP5) {
         r);
   const Result r = checked(
       kBegins + list +
-      foreduce_says("compare --instance hgx-h100-ib --nodes 2 --gpus-per-node 1 --algorithm nccl --sizes "
-                    "1MiB:8GiB:x2 --format nccl-tests")
+      foreduce_says(
+          "compare --instance hgx-h100-ib --nodes 2 --gpus-per-node 1 --algorithm nccl --sizes "
+          "1MiB:8GiB:x2 --format nccl-tests")
           .out);
   EXPECT_EQ(r.status, 0) << r.out;
   EXPECT_SAYS(r.out, "2 x hgx-h100-ib");

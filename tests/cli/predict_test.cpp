@@ -201,6 +201,23 @@ cluster: { instance: g5.48xlarge, nodes: [4, 1, 2] }
   EXPECT_EQ(said.find("does not fit"), said.rfind("does not fit")) << said;
 }
 
+// A sweep of 2,688 points had 2,300 lines of them.
+TEST(Predict, SaysOneReasonOfManySettingsOnce) {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "sweep.yaml",
+      "workload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1..32, sharding: [ddp, zero1],"
+      " recompute: [no, full] }\n"
+      "cluster: { instance: g6e.48xlarge, nodes: 2 }\n");
+  const std::string text = foreduce_says("predict " + file.string()).out,
+                    said = std::regex_replace(text, std::regex("\\s+"), " ");
+  EXPECT_SAYS(said, "2 x g6e.48xlarge, ddp, batch 1, recompute none and 63 other settings: ");
+  EXPECT_SAYS(said, " more lack memory, too: the table says how much, and --explain why.");
+  const std::string all = foreduce_says("predict " + file.string() + " --explain").out;
+  EXPECT_SAYS(all, "2 x g6e.48xlarge, ddp, batch 32, recompute full: ");
+  EXPECT_LT(text.size(), all.size() / 2);
+}
+
 TEST(Predict, EndsWithZeroWhereSomethingFits) {
   const TemporaryFolder folder;
   const auto file = folder.write("some.yaml", R"(

@@ -255,7 +255,8 @@ TEST(ValidateSharded, PredictsEveryPublishedRun) {
     ASSERT_TRUE(row.at("predicted").is_number()) << row;
     const auto series = row.at("series").get<std::string>();
     if (series.find("Mixtral") == std::string::npos && series.find("A3B") == std::string::npos &&
-        series.find("gpt-oss") == std::string::npos && series.find("DeepSpeed") == std::string::npos)
+        series.find("gpt-oss") == std::string::npos &&
+        series.find("DeepSpeed") == std::string::npos)
       continue;
     const double ratio = row.at("predicted").get<double>() / row.at("measured").get<double>();
     if (series.find("DeepSpeed") == std::string::npos) ++mixtures;
