@@ -185,8 +185,9 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
     note_error(job, e);
     p.hybrid = strategy.hybrid;
   }
-  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, p.sharding)
-                                                 : workload_.gradient.values[at[kGradientAxis]];
+  p.gradient = workload_.gradient.values.empty()
+                   ? default_gradient(p.precision, p.sharding, p.framework)
+                   : workload_.gradient.values[at[kGradientAxis]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
   if (!by_global_batch_) return;

@@ -174,8 +174,10 @@ ShardingPlan unplaced(const Strategy& strategy) {
   return plan;
 }
 
-Precision default_gradient(Precision precision, const ShardingPlan& plan) {
-  return plan.sharding != Sharding::none ? kept_type(precision) : Precision::fp32;
+Precision default_gradient(Precision precision, const ShardingPlan& plan, Framework framework) {
+  const Precision kept = kept_type(precision);
+  const bool sums_in_fp32 = framework == Framework::megatron && kept == Precision::bf16;
+  return plan.sharding == Sharding::none || sums_in_fp32 ? Precision::fp32 : kept;
 }
 
 std::vector<Recompute> recomputes_of(const WorkloadSpec& workload) {

@@ -57,8 +57,9 @@ ShardingPlan unplaced(const Strategy& strategy);
 /// The type of the gradients on the wire where the workload names none: fp32, for DDP under
 /// autocast keeps parameters and gradients in it; where GPUs share state, that of the
 /// arithmetic: DeepSpeed sums in it, and FSDP in its parameters' type (MixedPrecisionPolicy's
-/// reduce_dtype). A group of one shares nothing.
-Precision default_gradient(Precision precision, const ShardingPlan& plan);
+/// reduce_dtype). A group of one shares nothing. Megatron-LM keeps and reduces gradients in fp32
+/// with --bf16 (megatron/training/arguments.py: accumulate_allreduce_grads_in_fp32).
+Precision default_gradient(Precision precision, const ShardingPlan& plan, Framework framework);
 
 /// What backward computes again: all that a workload asks for, each once.
 std::vector<Recompute> recomputes_of(const WorkloadSpec& workload);

@@ -329,7 +329,8 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional(
       "gradient", w.gradient,
       "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
-      "autocast; of a strategy that shards as precision, which FSDP and DeepSpeed send.",
+      "autocast; of a strategy that shards as precision, which FSDP and DeepSpeed send, but for "
+      "framework: megatron fp32 instead of bf16, as --bf16 has it without --grad-reduce-in-bf16.",
       kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
              "Samples per GPU and micro-batch; of all GPUs that share a model's matrices, "

@@ -62,14 +62,19 @@ TEST(ShardingKeys, MakeAPlan) {
 // under autocast does, else the type of the arithmetic, whatever else is compared. A group of one
 // is DDP.
 TEST(ShardingKeys, SayWhatGradientsAreByDefault) {
-  const auto gradients = [](const std::string& keys, Precision precision) {
+  const auto gradients = [](const std::string& keys, Precision precision,
+                            Framework framework = Framework::pytorch) {
     std::vector<Precision> all;
     for (const Strategy& s : strategies_of(*scenario(keys).workload))
-      all.push_back(default_gradient(precision, unplaced(s)));
+      all.push_back(default_gradient(precision, unplaced(s), framework));
     return all;
   };
   using All = std::vector<Precision>;
   EXPECT_EQ(gradients("sharding: none", Precision::bf16), All{Precision::fp32});
+  EXPECT_EQ(gradients("sharding: zero1", Precision::bf16, Framework::megatron),
+            All{Precision::fp32});
+  EXPECT_EQ(gradients("sharding: zero1", Precision::fp16, Framework::megatron),
+            All{Precision::fp16});
   EXPECT_EQ(gradients("sharding: zero3, hybrid: [1, node]", Precision::bf16),
             (All{Precision::fp32, Precision::bf16}));
   EXPECT_EQ(gradients("sharding: [ddp, zero1, zero2]", Precision::bf16),
