@@ -192,6 +192,60 @@ double transferred_share(const Gpu& from, const MicroBatch& b, double share) {
   return std::min(share / (time * peaks), c.best_share);
 }
 
+/// The factor that 90 % are within where two independent ones are.
+double together(double factor, double other) {
+  return std::exp(std::hypot(std::log(factor), std::log(other)));
+}
+
+/// A GPU with the arithmetic of `b`'s that was measured with its sample, nearest in bandwidth: an
+/// H200 computes as an H100 does, and its memory is faster. Null where there is none.
+const Gpu* measured_with_same_peak(const MicroBatch& b) {
+  constexpr double kSame = 0.01;  // of a logarithm
+  const Gpu* nearest = nullptr;
+  const auto away = [&](BytesPerSecond other) {
+    return std::abs(std::log(other / b.gpu.memory_bandwidth));
+  };
+  if (b.gpu.altered || b.gpu.memory_bandwidth.value <= 0) return nullptr;
+  for (const Measured& m : b.workload.measured) {
+    const Gpu* gpu = known_gpu(m.gpu);
+    if (m.precision != measured_as(b.precision) || m.sample != b.sample || !gpu ||
+        gpu->memory_bandwidth.value <= 0 || peak_of(*gpu, b.precision).value <= 0 ||
+        std::abs(std::log(peak_of(*gpu, b.precision) / peak_of(b.gpu, b.precision))) > kSame)
+      continue;
+    if (!nearest || away(gpu->memory_bandwidth) < away(nearest->memory_bandwidth)) nearest = gpu;
+  }
+  return nearest;
+}
+
+/// From what was measured on a GPU of the same arithmetic; false if nothing was. A part of the time
+/// goes with the memory's bandwidth.
+bool from_same_arithmetic(ComputeTime& time, const MicroBatch& b, std::string_view framework) {
+  const Gpu* gpu = measured_with_same_peak(b);
+  if (!gpu) return false;
+  ComputeTime theirs = time;
+  if (!from_measured(theirs, {b.workload, *gpu, b.precision, b.sample, b.batch}, framework))
+    return false;
+  if (theirs.without_launches) {
+    theirs.within = theirs.without_launches->within;
+    theirs.source = theirs.without_launches->source;
+  }
+  const Seconds whole =
+      theirs.without_launches ? theirs.without_launches->forward_backward : theirs.forward_backward;
+  const MemoryPart& part = training_constants().same_chip;
+  const auto times_with = [&](double memory) {
+    return 1 - memory + memory * (gpu->memory_bandwidth / b.gpu.memory_bandwidth);
+  };
+  const double times = times_with(part.memory), one = times_with(part.least) / times,
+               other = times_with(part.most) / times;
+  time.forward_backward = std::max(time.least, whole * times);
+  time.within = {together(theirs.within.faster, std::max(1 / one, 1 / other)),
+                 together(theirs.within.slower, std::max(one, other))};
+  time.source = fmt::format("estimate, {:.2f} times as long, by the memory's bandwidth, as {}",
+                            times, theirs.source);
+  wait_for_launches(time, b.workload, theirs.forward_backward);
+  return true;
+}
+
 /// From every GPU that was measured, with the asked sample where any was: the median, so that one
 /// program that was not tuned does not decide.
 std::optional<PeakShare> share_from_other_gpus(const MicroBatch& b) {
@@ -297,6 +351,7 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
                                   workload.name, b.gpu.model, to_text(rate)));
+  if (from_same_arithmetic(time, b, framework)) return {time, EstimateBasis::transferred};
   const auto transferred = share_from_other_gpus(b);
   const PeakShare share = transferred.value_or(assumed_share(b));
   time.recomputing = share.recomputing;
@@ -329,11 +384,6 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
         fmt::format(" ({:.{}f} % with launches and what else each micro-batch waits for)",
                     reached * 100, reached < 0.095 ? 1 : 0));
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
-}
-
-/// The factor that 90 % are within where two independent ones are.
-double together(double factor, double other) {
-  return std::exp(std::hypot(std::log(factor), std::log(other)));
 }
 
 /// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).

@@ -53,6 +53,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("measured", c.measured, "");
   f.required("elsewhere", c.elsewhere, "");
   f.required("transferred", c.transferred, "");
+  f.required("same_chip", c.same_chip, "");
   f.required("best_share", c.best_share, "", Limits::between(0.01, 1));
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
   f.required("half_width", c.half_width, "", Limits::between(1, 1e5));

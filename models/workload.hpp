@@ -66,6 +66,11 @@ struct Spread {
   double faster = 1, slower = 1;
 };
 
+/// Of a time, the part that goes with memory's bandwidth, and the least and most that it may be.
+struct MemoryPart {
+  double memory = 0, least = 0, most = 0;
+};
+
 /// What an Estimate has of another family of GPUs.
 struct EstimateOn {
   std::string gpu;  ///< family
@@ -227,6 +232,7 @@ struct TrainingConstants {
   Spread measured;          ///< of a rate that somebody measured with the same framework
   Spread elsewhere;         ///< with another framework
   Spread transferred;       ///< on another GPU
+  MemoryPart same_chip;     ///< on a GPU that differs in its memory alone
   double best_share = 1;    ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens

@@ -42,6 +42,12 @@ void describe(Fields& f, Measured& m) {
   f.required("source", m.source, "Where it was published or measured.");
 }
 template <class Fields>
+void describe(Fields& f, MemoryPart& p) {
+  f.required("memory", p.memory, "", Limits::between(0, 1));
+  f.required("least", p.least, "", Limits::between(0, 1));
+  f.required("most", p.most, "", Limits::between(0, 1));
+}
+template <class Fields>
 void describe(Fields& f, Spread& s) {
   f.required("faster", s.faster, "A factor that 95 % of times are not shorter by.",
              Limits::between(1, 10));
