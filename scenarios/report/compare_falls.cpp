@@ -26,10 +26,9 @@ bool done_otherwise(const Json& a, const Json& b, bool of_sizes) {
          (!of_sizes && number_or(a, "segments", 0) != number_or(b, "segments", 0));
 }
 
-/// Two neighbours along `axis` ("bytes" or "nodes") of which the larger takes less time.
-using Fall = std::pair<const Json*, const Json*>;
-std::vector<Fall> falls_along(const char* axis, const Json& points) {
-  constexpr double kFall = 0.98;  // what one would see in a measurement
+/// Two neighbours along `axis` ("bytes" or "nodes"), the smaller one first.
+using Neighbours = std::pair<const Json*, const Json*>;
+std::vector<Neighbours> neighbours_along(const char* axis, const Json& points) {
   std::map<std::string, std::map<double, const Json*>> curves;
   for (const Json& p : points) {
     if (p.contains("error") || text_or(p, "chosen").empty()) continue;
@@ -39,18 +38,39 @@ std::vector<Fall> falls_along(const char* axis, const Json& points) {
       if (std::string_view(key) != axis && p.contains(key)) others += p[key].dump() + " ";
     curves[others].try_emplace(number_or(p, axis, 0), &p);
   }
-  std::vector<Fall> falls;
+  std::vector<Neighbours> all;
   for (const auto& [others, curve] : curves)
-    for (auto at = curve.begin(); at != curve.end() && std::next(at) != curve.end(); ++at) {
-      const Json &small = *at->second, &large = *std::next(at)->second;
-      if (number_or(large, "time_us", 0) <= kFall * number_or(small, "time_us", 0))
-        falls.emplace_back(&small, &large);
-    }
+    for (auto at = curve.begin(); at != curve.end() && std::next(at) != curve.end(); ++at)
+      all.emplace_back(at->second, std::next(at)->second);
+  return all;
+}
+
+/// How many times as much the larger of two has.
+double times_as_much(const char* key, const Neighbours& two) {
+  return number_or(*two.second, key, 0) / std::max(1e-300, number_or(*two.first, key, 0));
+}
+
+/// Those of which the larger takes less time.
+std::vector<Neighbours> falls_along(const char* axis, const Json& points) {
+  constexpr double kFall = 0.98;  // what one would see in a measurement
+  std::vector<Neighbours> falls = neighbours_along(axis, points);
+  std::erase_if(falls, [](const Neighbours& two) { return times_as_much("time_us", two) > kFall; });
   return falls;
 }
 
+/// Those of which the larger has half of the bandwidth or less, for it is done in another way.
+std::vector<Neighbours> cliffs(const Json& points) {
+  constexpr double kCliff = 2;
+  std::vector<Neighbours> all = neighbours_along("bytes", points);
+  std::erase_if(all, [](const Neighbours& two) {
+    return text_or(*two.first, "chosen") == text_or(*two.second, "chosen") ||
+           times_as_much("time_us", two) < kCliff * times_as_much("bytes", two);
+  });
+  return all;
+}
+
 /// "on 2 x p5.48xlarge 4 MiB 1.4 ms (ring LL), then 4.01 MiB 0.9 ms (ring Simple)".
-std::string fall_words(const Fall& fall, bool of_sizes) {
+std::string fall_words(const Neighbours& fall, bool of_sizes) {
   const auto& [small, large] = fall;
   const bool same = text_or(*small, "chosen") == text_or(*large, "chosen"),
              channels =
@@ -71,30 +91,57 @@ std::string fall_words(const Fall& fall, bool of_sizes) {
                      large->value("nodes", 0), done(*large));
 }
 
+/// What is so, and where: all places if `view` asks to explain, else a few.
+std::string list_line(const std::string& what, const std::vector<std::string>& where,
+                      const View& view) {
+  constexpr std::size_t kMost = 3;
+  const std::size_t shown = view.explain ? where.size() : std::min(kMost, where.size());
+  std::string line = what + ": ";
+  for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : "") + where[i];
+  if (shown < where.size()) line += fmt::format("; and {} more", where.size() - shown);
+  return wrapped(line + ".", view, 2);
+}
+
 }  // namespace
 
+void mark_falls(Json& points) {
+  constexpr std::pair<const char*, const char*> kAxes[] = {{"bytes", "faster_at_bytes"},
+                                                           {"nodes", "faster_on_nodes"}};
+  for (const auto& [axis, key] : kAxes) {
+    const std::vector<Neighbours> falls = falls_along(axis, points);
+    for (Json& p : points) {
+      if (p.contains("error")) continue;
+      const auto fall = std::find_if(falls.begin(), falls.end(),
+                                     [&](const Neighbours& two) { return two.first == &p; });
+      p[key] = fall == falls.end() ? Json() : fall->second->value(axis, Json());
+    }
+  }
+}
+
 std::string falls_lines(const Json& points, const View& view) {
-  constexpr std::size_t kMost = 3;
   std::string text;
   for (const char* axis : {"bytes", "nodes"}) {
     const bool of_sizes = std::string_view(axis) == "bytes";
     std::vector<std::string> chosen, modelled;
-    for (const Fall& fall : falls_along(axis, points))
+    for (const Neighbours& fall : falls_along(axis, points))
       (done_otherwise(*fall.first, *fall.second, of_sizes) ? chosen : modelled)
           .push_back(fall_words(fall, of_sizes));
     for (const auto* words : {&chosen, &modelled}) {
       if (words->empty()) continue;
-      const std::size_t shown = view.explain ? words->size() : std::min(kMost, words->size());
-      std::string line = fmt::format(
-          "{} take less time where {}: ", of_sizes ? "Larger sizes" : "More nodes",
-          words == &chosen ? "the library changes its choice"
-          : of_sizes       ? "the library changes nothing, which is an inaccuracy of the model"
-                           : "the library changes nothing but the length of its messages");
-      for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : "") + (*words)[i];
-      if (shown < words->size()) line += fmt::format("; and {} more", words->size() - shown);
-      text += wrapped(line + ".", view, 2);
+      const std::string what = of_sizes ? "Larger sizes" : "More nodes";
+      text += list_line(
+          what + " take less time where " +
+              (words == &chosen ? "the library changes its choice"
+               : of_sizes       ? "the library changes nothing, which is an inaccuracy of the model"
+                                : "the library changes nothing but the length of its messages"),
+          *words, view);
     }
   }
+  std::vector<std::string> steep;
+  for (const Neighbours& two : cliffs(points)) steep.push_back(fall_words(two, true));
+  if (!steep.empty())
+    text += list_line("Bandwidth falls to a half or less where the library changes its choice",
+                      steep, view);
   return text;
 }
 

@@ -384,6 +384,7 @@ Json point_report(const Comparison& p, Cost cost) {
 
 Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost) {
   Json j = sweep_points("compare", sweep, shard, cost);
+  mark_falls(j["points"]);
   j["sums_checked"] = sweep.provenance.sums_checked;
   j["timed_by"] = sweep.provenance.timed_by;
   return j;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "input/json.hpp"
+#include "scenarios/report/compare_falls.hpp"
 #include "scenarios/report/explain_report.hpp"
 #include "scenarios/report/page.hpp"
 #include "scenarios/report/sharding_report.hpp"
@@ -315,6 +316,7 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
     failed += point.first.contains("error");
     whole.at("points").push_back(std::move(point.first));
   }
+  if (text_or(whole, "kind") == "compare") mark_falls(whole.at("points"));
   return whole;
 }
 

@@ -213,5 +213,22 @@ TEST(Compare, SharesForcedChannelsAmongPeers) {
   EXPECT_NEAR(busbw(4) / busbw(1), 4, 0.1);
 }
 
+// One T4 a node over EFA goes from LL to Simple there, and 2 MiB took less than 1 MiB (aws-do-eks).
+// Of a rise nothing was said, and of a fall nothing in JSON.
+TEST(CompareNccl, SaysWhereTheChoiceMakesTimeFallOrBandwidth) {
+  const std::string t4 =
+      "compare --instance g4dn.8xlarge-efa --nodes 2 --algorithm nccl "
+      "--nccl-version 2.19 --sizes 512KiB,1MiB,2MiB";
+  const auto points = json_of(t4)["points"];
+  EXPECT_TRUE(points[0]["faster_at_bytes"].is_null());
+  EXPECT_EQ(points[1]["faster_at_bytes"], 2 << 20);
+  EXPECT_TRUE(points[1]["faster_on_nodes"].is_null());
+  EXPECT_SAYS(foreduce_says(t4).out, "Larger sizes take less time where the library changes its");
+  const std::string g5 = "compare --instance g5.48xlarge --nodes 16 --algorithm nccl --sizes ";
+  EXPECT_SAYS(foreduce_says(g5 + "512KiB,1MiB").out,
+              "Bandwidth falls to a half or less where the library changes its choice: on 16 x");
+  EXPECT_EQ(foreduce_says(g5 + "1MiB,2MiB").out.find("Bandwidth falls"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace foreduce
