@@ -17,8 +17,29 @@ namespace {
 struct RunWords {
   std::string operator()(const remark::GuessedInstance& r) const {
     return fmt::format(
-        "the log does not say on what machine it ran: {} has such GPUs; of another say --instance",
-        r.instance);
+        "the log does not say on what machine it ran: {} has such GPUs{}; of another say "
+        "--instance",
+        r.instance,
+        r.cards == 0 ? ""
+                     : fmt::format(", and is taken to have {} card{} of {:.4g} Gbps: with fewer or "
+                                   "slower ones longer times are normal",
+                                   r.cards, plural(r.cards), r.card_rate.value / 125e6));
+  }
+  std::string operator()(remark::OnlyThis r) const {
+    return fmt::format(
+        "{} of this log is normal on the same cluster, and what would slow both is not the cause{}",
+        title_of(r.normal),
+        r.slow != Collective::all_to_all || !r.several_nodes
+            ? ""
+            : ". An all-to-all sends between all rails: look at the switches above the racks, at "
+              "NCCL_PXN_DISABLE, and at NCCL_NCHANNELS_PER_NET_PEER, which adds channels to a "
+              "peer");
+  }
+  std::string operator()(remark::NodesTaken r) const {
+    return fmt::format(
+        "the log lists no hosts: its {} ranks are taken to be on {}; of others say "
+        "--nodes",
+        r.ranks, counted(r.nodes, "node"));
   }
   std::string operator()(const remark::FittingMachine& r) const {
     return fmt::format(
@@ -334,6 +355,11 @@ struct RowWords {
   static constexpr const char* kNodeAdvice =
       "compare with another node; look at the GPUs' clocks (nvidia-smi -q -d CLOCK,PERFORMANCE), "
       "NVLink (nvidia-smi nvlink -s) and other processes";
+  static constexpr const char* kPcieNodeAdvice =
+      "compare with another node; look at the GPUs' clocks (nvidia-smi -q -d CLOCK,PERFORMANCE), "
+      "their PCIe links (nvidia-smi -q -d PCIE), how they are joined (nvidia-smi topo -m) and "
+      "other "
+      "processes";
   /// Where bandwidth is as it should be.
   static std::string choice_advice(const remark::SlowRanges& r) {
     const char* const tuner =
@@ -371,7 +397,8 @@ struct RowWords {
             : "",
         r.below_bandwidth ? choice_advice(r)
         : r.several_nodes ? kNodesAdvice
-                          : kNodeAdvice);
+        : r.nvlink        ? kNodeAdvice
+                          : kPcieNodeAdvice);
   }
   std::string operator()(remark::SlowInPlace r) const {
     return fmt::format(

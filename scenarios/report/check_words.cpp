@@ -123,7 +123,9 @@ std::string range_words(Bytes from, Bytes to) {
 std::string choices_words(const Choices& choices) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> words;
-  for (const Choice& c : choices.all) {
+  // Bandwidth is what counts, so the largest sizes are named.
+  for (auto at = choices.all.rbegin(); at != choices.all.rend(); ++at) {
+    const Choice& c = *at;
     if (words.size() == kMost) {
       words.push_back(fmt::format("and {} more", choices.all.size() - kMost));
       break;
@@ -184,6 +186,12 @@ struct What {
     return fmt::format("{} of {} rails{} {} everything", c.rails, c.of_rails,
                        c.of_rail > 1 ? fmt::format(" ({} of {} NICs)", c.used, c.of) : "",
                        c.rails == 1 ? "carries" : "carry");
+  }
+  std::string operator()(const cause::OtherCards& c) const {
+    return fmt::format(
+        "the machine, which the log does not name, has slower cards than {}: {} "
+        "each, where {} of {} are taken for granted",
+        c.instance, gbps(c.rate), c.count, gbps(c.of));
   }
   std::string operator()(cause::SlowCards c) const {
     return fmt::format("network cards run at {} of {}", gbps(c.rate), gbps(c.of));
@@ -267,6 +275,10 @@ struct Remedy {
                    "(`NET/IB : Using` with NCCL_DEBUG=INFO, NCCL_IB_HCA), and those that a "
                    "container sees";
   }
+  std::string operator()(const cause::OtherCards&) const {
+    return "say which machine it is: --instance, a name or ./file.yaml (docs/machine.md; foreduce "
+           "topology import makes one of what nvidia-smi topo -m prints)";
+  }
   std::string operator()(cause::SlowCards) const {
     return "ibstat (Rate) and ethtool on every node, and the switches' ports; cables and optics; "
            "the "
@@ -298,7 +310,11 @@ struct Remedy {
         efa() ? "cluster placement group, same zone; GDRCopy (the module gdrdrv);"
               : "switches between the nodes, and their congestion;");
   }
-  std::string operator()(cause::LatencyFloor) const {
+  std::string operator()(cause::LatencyFloor c) const {
+    if (!c.several_nodes)
+      return "the hosts' CPUs: affinity, frequency, C-states and other work; one process for all "
+             "GPUs (-g); profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then "
+             "check again with --timed-by torch)";
     return fmt::format(
         "{}CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
         "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again "

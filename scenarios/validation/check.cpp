@@ -5,6 +5,7 @@
 
 #include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/row_remarks.hpp"
+#include "scenarios/validation/suspects.hpp"
 #include "scenarios/validation/table_diagnosis.hpp"
 
 namespace foreduce {
@@ -103,6 +104,7 @@ void try_other_machines(CheckedTable& one, const AskedTable& asked, CheckQuestio
   if (!best || (!best->normal && (one.normal || best->misfit >= one.misfit))) return;
   const remark::FittingMachine fitting{best->instance, one.instance};
   question.instance = best->instance;
+  question.machine_by = MachineBy::gpu_name;
   one = asked.judged(one.nodes, question);
   one.remarks.insert(one.remarks.begin(), fitting);
 }
@@ -127,12 +129,13 @@ CheckedTable judged_as_any(const AskedTable& asked, CheckQuestion question) {
                       question.against != HealthyFrom::log && !t.gpu.empty() &&
                       t.facts.other_plugin.empty();
     // One GPU a node is a common test of larger nodes.
-    if (!open || nodes < 1 || t.ranks <= nodes || t.ranks % nodes != 0 || !t.uneven.empty() ||
-        !t.conflicting_hosts.empty())
+    if (!open || nodes < 1 || nodes > CheckLimits::most_nodes || t.ranks <= nodes ||
+        t.ranks % nodes != 0 || !t.uneven.empty() || !t.conflicting_hosts.empty())
       throw;
     const auto best = best_fit(asked, question, nodes, t.ranks / nodes, "");
     if (!best || !best->normal) throw;
     question.instance = best->instance;
+    question.machine_by = MachineBy::gpu_name;
     CheckedTable one = asked.judged(nodes, question);
     one.remarks.insert(one.remarks.begin(), remark::FittingMachine{best->instance, ""});
     return one;
@@ -167,6 +170,7 @@ void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTa
     if (!found) continue;
     const remark::FittingMachine fitting = *found;
     question.instance = fitting.instance;
+    question.machine_by = MachineBy::gpu_name;
     for (std::size_t i = 0; i < checked.size(); ++i) {
       CheckedTable& other = checked[i];
       if (fitting_of(other) || other.nodes != checked[known].nodes ||
@@ -176,6 +180,40 @@ void share_machine(std::vector<CheckedTable>& checked, const std::vector<AskedTa
       other = asked[i].judged(other.nodes, question);
       other.remarks.insert(other.remarks.begin(), fitting);
     }
+  }
+}
+
+/// Whether every collective suffers from it, as from fewer cards or a detour.
+bool slows_all(Fault fault) {
+  switch (fault) {
+    case Fault::sockets:
+    case Fault::rails:
+    case Fault::link:
+    case Fault::cards:
+    case Fault::bounce:
+    case Fault::pcie:
+    case Fault::nvlink:
+    case Fault::instance:
+    case Fault::gpu: return true;
+    default: return false;
+  }
+}
+
+/// What is normal beside a slow table of the same cluster rules out what would slow both.
+void compare_tables(std::vector<CheckedTable>& checked) {
+  for (CheckedTable& slow : checked) {
+    if (slow.normal || slow.broken || slow.rows.back().verdict != Verdict::slow) continue;
+    const auto normal = std::find_if(checked.begin(), checked.end(), [&](const CheckedTable& t) {
+      return t.normal && t.collective != slow.collective && t.instance == slow.instance &&
+             t.nodes == slow.nodes && t.ranks == slow.ranks &&
+             t.rows.back().row.bytes >= CheckLimits::plateau_from;
+    });
+    if (normal == checked.end()) continue;
+    std::erase_if(slow.causes, [](const Cause& c) {
+      return !c.finding.evidence && slows_all(fault_of(c.finding.kind));
+    });
+    slow.remarks.insert(slow.remarks.begin(),
+                        remark::OnlyThis{slow.collective, normal->collective, slow.nodes > 1});
   }
 }
 
@@ -222,6 +260,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
   const bool refused = !others.problems.empty();
   if (unjudged) *unjudged = std::move(others);
   share_machine(checked, all, question);
+  compare_tables(checked);
   if (checked.empty() && (log.tables.empty() || refused)) return checked;
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)

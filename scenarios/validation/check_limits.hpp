@@ -156,6 +156,9 @@ struct CheckLimits {
   /// A fault that the log tells is to be mended first where it costs so much; the second of a
   /// forced protocol. Assumed.
   static constexpr double costs_much = 1.1, costs_more = 1.3;
+  /// How many times as long a size takes at least by LL, of which half is flags, where bandwidth
+  /// counts.
+  static constexpr double by_ll = 1.6;
 
   // ---------------------------------------------------------------- how many are simulated
 

@@ -65,4 +65,11 @@ std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& health
   return Cause{{cause::OtherChoices{loses_nvls}, {}, *choices}, misfit_of(times, few.measured)};
 }
 
+bool loses_bandwidth(const Choices& choices, Bytes largest) {
+  return std::any_of(choices.all.begin(), choices.all.end(), [&](const Choice& c) {
+    return c.to >= largest && c.expected.protocol == NcclProtocol::simple &&
+           c.chosen.protocol != NcclProtocol::simple;
+  });
+}
+
 }  // namespace foreduce

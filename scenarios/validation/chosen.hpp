@@ -22,4 +22,8 @@ std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& health
                                      const std::optional<Choices>& choices, const Sample& few,
                                      const PredictSetups& predict);
 
+/// Whether sizes up to `largest` go by LL or LL128, which are for small ones, where Simple is
+/// expected.
+bool loses_bandwidth(const Choices& choices, Bytes largest);
+
 }  // namespace foreduce

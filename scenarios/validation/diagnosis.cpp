@@ -100,7 +100,7 @@ void Diagnosis::take_rows() {
   if (question_.instance.empty() && facts.network != NcclNetwork::efa && !facts.nics &&
       facts.platform.empty())
     checked_.remarks.insert(checked_.remarks.begin(),
-                            remark::GuessedInstance{cluster_.machine.name});
+                            guessed_instance(cluster_.machine, cluster_.nodes));
   for (Remark& r : remarks_on_run(table_, collective_, checked_.timed_by))
     checked_.remarks.push_back(std::move(r));
   for (const NcclRow& r : table_.rows) {
@@ -289,10 +289,11 @@ void Diagnosis::judge_run() {
 }
 
 std::vector<Setup> Diagnosis::suspects_left() const {
-  std::vector<Setup> all =
-      suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes);
+  std::vector<Setup> all = suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes,
+                                    is_guessed() ? MachineBy::gpu_name : question_.machine_by);
   if (const Seconds more = longer_of_small(checked_, healthy_); more.value > 0)
-    all.push_back(latency_floor(collective_, cluster_.machine, profile_, more));
+    all.push_back(
+        latency_floor({collective_, more, cluster_.nodes > 1}, cluster_.machine, profile_));
   std::erase_if(all,
                 [&](const Setup& s) { return contradicted(table_.facts, s, cluster_.machine); });
   for (Setup& s : all) s.evidence = evidence_for(table_.facts, s, cluster_.machine);
@@ -402,8 +403,10 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   }
   const auto choices = other_choices(collective_, table_.facts, sizes_, healthy_);
   const Setup usual{{}, cluster_.machine, profile_};
-  const auto choice = cause_by_choice(table_.facts, usual, choices, few, ask);
-  if (choice && choice->misfit < CheckLimits::told_explains * base) {
+  auto choice = cause_by_choice(table_.facts, usual, choices, few, ask);
+  if (choice && checked_.rows.back().verdict == Verdict::slow)
+    choice->certain = loses_bandwidth(*choices, Bytes{sizes_.back()});
+  if (choice && (choice->certain || choice->misfit < CheckLimits::told_explains * base)) {
     checked_.causes.push_back(*choice);
     std::erase_if(checked_.remarks,
                   [](const Remark& r) { return std::holds_alternative<Choices>(r); });
@@ -480,7 +483,7 @@ CheckedTable Diagnosis::judge() {
     checked_.remarks.push_back(remark::Scatter{std::exp(scatter) - 1});
     std::erase_if(checked_.causes, [](const Cause& c) { return !c.finding.evidence; });
   } else if (checked_.causes.empty() && all_tried_) {
-    checked_.remarks.push_back(slow_ranges(checked_, table_.facts, network_of(cluster_.machine)));
+    checked_.remarks.push_back(slow_ranges(checked_, table_.facts, cluster_.machine));
   }
   settle(checked_);
   return std::move(checked_);

@@ -92,10 +92,11 @@ struct CheckQuestion {
   std::string without =
       {};  ///< a published source that is left out, so that check can be tested on its logs
   Causes causes = Causes::sought;
-  std::optional<Collective> collective = {};    ///< judge its tables only; nothing: all
-  std::string timed_by = {};                    ///< see models/caller.hpp; "": what the log says
-  std::shared_ptr<const NcclLog> earlier = {};  ///< for HealthyFrom::log
-  std::shared_ptr<const Profile> profile = {};  ///< the asker's; null: the machine's
+  std::optional<Collective> collective = {};       ///< judge its tables only; nothing: all
+  std::string timed_by = {};                       ///< see models/caller.hpp; "": what the log says
+  std::shared_ptr<const NcclLog> earlier = {};     ///< for HealthyFrom::log
+  std::shared_ptr<const Profile> profile = {};     ///< the asker's; null: the machine's
+  MachineBy machine_by = MachineBy::log_or_asker;  ///< where `instance` is not empty
 };
 
 /// Judges every table of a log that is of a Collective. What others published are all-reduces; of

@@ -24,6 +24,9 @@ enum class HealthyFrom : std::uint8_t {
 };
 const char* name_of(HealthyFrom from);
 
+/// What says on which machine a log was made.
+enum class MachineBy : std::uint8_t { log_or_asker, gpu_name };
+
 /// What carries bytes between the nodes where nothing is wrong; without RDMA it counts as
 /// InfiniBand, whose remedies are not of EFA.
 enum class NodeNetwork : std::uint8_t { efa, infiniband, roce };
@@ -72,6 +75,11 @@ struct SlowPcieLink {  ///< of a GPU or a NIC
 struct SlowCards {  ///< cards that came up at a lower rate
   BytesPerSecond rate, of;
 };
+struct OtherCards {  ///< the machine, which only the GPU's name tells, has other cards
+  std::string instance;
+  BytesPerSecond rate, of;
+  int count = 0;
+};
 struct TcpForRdma {
   bool one_interface = false;
 };
@@ -82,6 +90,7 @@ struct SlowMessages {
 struct LatencyFloor {
   Collective collective = Collective::all_reduce;
   Seconds more;
+  bool several_nodes = true;
 };
 struct RingForTree {
   bool old_nccl = false;  ///< it may be older than 2.4, which has no trees
@@ -101,8 +110,9 @@ using CauseKind =
     std::variant<std::monostate, cause::OtherInstance, cause::OtherGpu, cause::NoNvls,
                  cause::PcieForNvlink, cause::HalfNvlink, cause::HeldChannels, cause::SmallBuffer,
                  cause::TwoChannels, cause::FewNics, cause::SlowPcieLink, cause::SlowCards,
-                 cause::TcpForRdma, cause::HostBounce, cause::SlowMessages, cause::LatencyFloor,
-                 cause::RingForTree, cause::TreeForRing, cause::OneProtocol, cause::OtherChoices>;
+                 cause::OtherCards, cause::TcpForRdma, cause::HostBounce, cause::SlowMessages,
+                 cause::LatencyFloor, cause::RingForTree, cause::TreeForRing, cause::OneProtocol,
+                 cause::OtherChoices>;
 
 /// Each is one thing that a log says for a cause.
 namespace evidence {
@@ -158,6 +168,8 @@ namespace remark {
 /// Nothing but the GPU's name tells the machine.
 struct GuessedInstance {
   std::string instance;
+  int cards = 0;  ///< that it is taken to have, where its builder chose them; 0: they are known
+  BytesPerSecond card_rate;
 };
 /// Nor that alone: the times are those of this machine with such GPUs.
 struct FittingMachine {
@@ -291,6 +303,7 @@ struct SlowRanges {
   /// The largest size, which bandwidth alone decides, is as it should be between nodes.
   bool below_bandwidth = false;
   bool no_tuner = false;  ///< the log says that NCCL found no plugin that chooses
+  bool nvlink = true;     ///< the GPUs have it
   NodeNetwork network = NodeNetwork::efa;
 };
 struct SlowInPlace {
@@ -370,6 +383,15 @@ struct OtherGpus {
 struct MixedGpus {
   std::string gpus, instance;
 };
+/// Another collective of the log is normal on the same cluster.
+struct OnlyThis {
+  Collective slow = Collective::all_reduce, normal = Collective::all_reduce;
+  bool several_nodes = false;
+};
+/// The log lists no hosts.
+struct NodesTaken {
+  int ranks = 0, nodes = 0;  ///< that the ranks are taken to be on
+};
 /// The log names another instance type than the one that was asked for.
 struct OtherPlatform {
   std::string platform, instance;
@@ -420,19 +442,19 @@ struct LearntFault {
 };
 }  // namespace remark
 using Remark = std::variant<
-    remark::GuessedInstance, remark::FittingMachine, remark::NormalAs, remark::TimedBy,
-    remark::OneProcess, remark::Blocking, remark::NotByNvls, remark::WideInterval,
-    remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
-    remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced, remark::Unexplained,
-    remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum,
-    remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics, remark::AtLineRate,
-    remark::AsFewerCards, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
-    remark::SlowInPlace, remark::LoneSlowSize, remark::SuddenFall, remark::OtherNodes,
-    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
-    remark::LargestLeftOut, remark::RowsUnread, remark::EndedEarly, remark::FailedLate,
-    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-    remark::SideBySide, remark::AskedProfile, remark::SameGpu, remark::GpusInUse, remark::LogNote,
-    remark::LeftOut, remark::LearntFault, remark::OtherPlugin, remark::Warned,
-    remark::OtherPlatform, remark::OldNccl, remark::NoBandwidth>;
+    remark::GuessedInstance, remark::NodesTaken, remark::OnlyThis, remark::FittingMachine,
+    remark::NormalAs, remark::TimedBy, remark::OneProcess, remark::Blocking, remark::NotByNvls,
+    remark::WideInterval, remark::PredictionAlone, remark::ColdStart, remark::FirstUse,
+    remark::EarlyChange, remark::Impossible, remark::Settings, remark::Harmless, remark::Outpaced,
+    remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
+    remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices, remark::AboveNics,
+    remark::AtLineRate, remark::AsFewerCards, remark::BesideEarlier, remark::Plateau,
+    remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize, remark::SuddenFall,
+    remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
+    remark::LargeError, remark::LargestLeftOut, remark::RowsUnread, remark::EndedEarly,
+    remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards,
+    remark::OutsideEc2, remark::SideBySide, remark::AskedProfile, remark::SameGpu,
+    remark::GpusInUse, remark::LogNote, remark::LeftOut, remark::LearntFault, remark::OtherPlugin,
+    remark::Warned, remark::OtherPlatform, remark::OldNccl, remark::NoBandwidth>;
 
 }  // namespace foreduce

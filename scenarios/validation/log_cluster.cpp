@@ -369,8 +369,11 @@ static void refuse_ranks(const NcclLog& log, const NcclTable& t) {
         "measure with as many ranks on each host, for only then is it known what is normal");
 }
 
-LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
-                          int nodes) {
+namespace {
+
+/// Throws where a table is of no cluster that could be judged, or where nothing says of how many
+/// ranks it is.
+void refuse_table(const NcclLog& log, const NcclTable& t, const std::string& instance, int nodes) {
   const auto fail = [&](std::string what, std::string hint) {
     return table_error(log, t, std::move(what), std::move(hint));
   };
@@ -379,6 +382,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     throw fail(fmt::format("{} RCCL, and what is normal is known of NCCL alone",
                            t.gpu.starts_with("AMD ") ? t.gpu + " run" : "this is a log of"),
                "");
+  if (t.gpu.find(" MIG ") != std::string::npos)
+    throw fail(fmt::format("{}: a slice of a GPU", t.gpu),
+               "slices talk through host memory, whatever links their GPUs have, and nothing is "
+               "known of how fast: measure whole GPUs (nvidia-smi -mig 0)");
   if (!t.conflicting_hosts.empty())
     throw fail(fmt::format("{}: runs that know nothing of each other write into this log",
                            t.conflicting_hosts),
@@ -389,7 +396,17 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
                "a table is of one cluster: put the rows of each number into a log of their own");
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail(t.ranks_behind ? kOtherOrder : "the log does not say how many ranks there were",
-               "give --instance and --nodes");
+               instance.empty() ? "give --instance and --nodes" : "give --nodes");
+}
+
+}  // namespace
+
+LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
+                          int nodes) {
+  const auto fail = [&](std::string what, std::string hint) {
+    return table_error(log, t, std::move(what), std::move(hint));
+  };
+  refuse_table(log, t, instance, nodes);
   // Hosts of one NVLink domain are one node.
   const std::optional<Machine> given =
       instance.empty() ? std::nullopt : std::optional(machine_named(instance));
@@ -419,7 +436,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   const std::string name = w.machine.name;
   const int gpus = w.machine.gpus();
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
-  if (nodes == 0) nodes = (t.ranks + gpus - 1) / gpus;
+  if (nodes == 0) {
+    nodes = (t.ranks + gpus - 1) / gpus;
+    w.remarks.push_back(remark::NodesTaken{t.ranks, nodes});
+  }
   w.nodes = nodes;
   w.ranks = t.ranks > 0 ? t.ranks : nodes * gpus;
   // The columns leave several numbers of ranks possible, of which the nodes tell the right one.

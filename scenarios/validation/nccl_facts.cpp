@@ -67,11 +67,23 @@ void take_channels(NcclFacts& facts, string_view line) {
     if (const auto n = small(before.substr(before.find_last_of(' ') + 1)))
       facts.channels = std::max(facts.channels.value_or(0), *n);
   }
-  // "Channel 00/16 :    0   1  …" counts them, "Channel 00/1 : 0[0] -> 8[0]" does not.
+  // "channel{Lo..Hi}={0..7}" of a collective (enqueue.cc).
+  if (const auto range = word_after(line, "channel{Lo..Hi}="); range.ends_with('}'))
+    if (const auto to = range.find(".."); to != string_view::npos)
+      if (const auto last = small(range.substr(to + 2, range.size() - to - 3)))
+        facts.least_channels = std::max(facts.least_channels, *last + 1);
+  // "Channel 00/16 :    0   1  …" counts them. "Channel 07/0 : 0[0] -> 8[0]" is one of them, and
+  // with another number behind the slash one of sends and receives (transport.cc, connIndex).
   const auto pair = word_after(line, " Channel ");
-  if (pair.find('/') == string_view::npos || line.find("->") != string_view::npos) return;
-  if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
-    facts.channels = std::max(facts.channels.value_or(0), *n);
+  const auto slash = pair.find('/');
+  if (slash == string_view::npos) return;
+  const auto number = small(pair.substr(0, slash)), behind = small(pair.substr(slash + 1));
+  if (!number || !behind) return;
+  if (line.find("->") == string_view::npos) {
+    if (*behind > 0) facts.channels = std::max(facts.channels.value_or(0), *behind);
+  } else if (*behind == 0) {
+    facts.least_channels = std::max(facts.least_channels, *number + 1);
+  }
 }
 
 /// "Channel 00/0 : 7[7] -> 8[0] [receive] via NET/IB/0/GDRDMA" (transport/net.cc).

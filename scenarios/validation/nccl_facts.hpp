@@ -32,6 +32,7 @@ struct NcclFacts {
   bool plugin_over_tcp = false;   ///< aws-ofi-nccl took libfabric's TCP instead of EFA
   bool no_infiniband = false;     ///< NCCL found no InfiniBand card
   std::optional<int> channels;    ///< of the largest communicator
+  int least_channels = 0;         ///< that lines of single channels name
   std::optional<bool> gpudirect;  ///< connections between nodes read GPU memory
   std::map<std::string, bool> gpudirect_of_host = {};  ///< the same of each host that is named
   /// "gpu37, gpu38": hosts whose connections do not, where those of others do; else "".

@@ -6,6 +6,7 @@
 #include "models/caller.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/validation/check_limits.hpp"
+#include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
@@ -190,7 +191,7 @@ bool only_slow_below_plateau(const CheckedTable& table) {
 }
 
 remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
-                               NodeNetwork network) {
+                               const Machine& machine) {
   const auto& rows = table.rows;
   const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
   remark::SlowRanges found;
@@ -208,7 +209,8 @@ remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
                           rows.back().row.bytes >= CheckLimits::plateau_from &&
                           found.times_expected < CheckLimits::short_plateau;
   found.no_tuner = log.tuner == false;
-  found.network = network;
+  found.network = network_of(machine);
+  found.nvlink = machine.nvlink.has_value();
   return found;
 }
 
@@ -379,6 +381,11 @@ std::optional<remark::OldNccl> old_nccl(const CheckedTable& table, const Machine
   const std::string release = nccl_release_of(table.nccl_version);
   if (release.empty() || !older_than_compared(release, *machine.gpu)) return std::nullopt;
   return remark::OldNccl{table.nccl_version};
+}
+
+remark::GuessedInstance guessed_instance(const Machine& machine, int nodes) {
+  if (nodes < 2 || machine.fabric() != Fabric::rdma) return {machine.name, 0, {}};
+  return {machine.name, machine.nic.count, machine.nic.bandwidth};
 }
 
 std::optional<Remark> wrong_sums(const NcclTable& table, Collective collective) {

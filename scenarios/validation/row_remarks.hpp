@@ -50,7 +50,7 @@ std::optional<remark::AsFewerCards> as_fewer_cards(const CheckedTable& checked,
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table);
 /// At which sizes it is slow, where no single cause fits. `log`: what NCCL said of the run.
 remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
-                               NodeNetwork network);
+                               const Machine& machine);
 /// Whether the model alone says that sizes are slow, none of them far, while all those from
 /// CheckLimits::plateau_from on, of which there are some, are as they should be.
 bool only_slow_below_plateau(const CheckedTable& table);
@@ -91,6 +91,8 @@ std::vector<Remark> remarks_on_run(const NcclTable& table, Collective collective
 std::optional<remark::NoBandwidth> no_bandwidth(const CheckedTable& table);
 /// That the run was by a release older than all that intervals are from.
 std::optional<remark::OldNccl> old_nccl(const CheckedTable& table, const Machine& machine);
+/// That a machine is taken for the log's by the GPU's name alone.
+remark::GuessedInstance guessed_instance(const Machine& machine, int nodes);
 /// That sums are wrong, from the counts of wrong elements or the largest errors of old tests.
 std::optional<Remark> wrong_sums(const NcclTable& table, Collective collective);
 /// Why the run did not end as it was to.

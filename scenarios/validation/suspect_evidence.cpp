@@ -64,7 +64,9 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       return evidence::Nics{*log.nics, cards_of_gpus(healthy),
                             log.most_nics == log.nics ? "" : log.nics_host,
                             log.most_nics.value_or(*log.nics)};
-    case Fault::cards: return evidence::CardRate{s.machine.nic.bandwidth};
+    case Fault::cards:
+      if (std::holds_alternative<cause::OtherCards>(s.kind)) return std::nullopt;
+      return evidence::CardRate{s.machine.nic.bandwidth};
     case Fault::bounce:
       if (log.gpudirect && !*log.gpudirect)
         return evidence::NoGpudirect{log.hosts_without_gpudirect(), log.too_far};
@@ -112,7 +114,9 @@ bool contradicted(const NcclFacts& log, const Setup& s, const Machine& healthy) 
       return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
              (log.nics.has_value() && !log.no_infiniband && !sockets);
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
-    case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
+    case Fault::channels:
+      return sockets || (s.channels == 0 && log.channels && *log.channels > 2) ||
+             log.least_channels > std::max(2, s.channels);
     case Fault::rails:
       return sockets || (healthy.nic.count > 1 && all_cards_in_use(log, cards_of_gpus(healthy)));
     case Fault::cards:

@@ -224,9 +224,11 @@ bool fits_the_end(const Setup& setup, const std::vector<Expectation>& suspect, c
 
 bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
                            const Sample& few) {
-  // Not what cannot have held. A model of other faults is not sure enough to say so.
+  // Not what cannot have held: the run is nearly as fast as a healthy one. A model of LL at large
+  // sizes, or of other faults, is not sure enough to say so of a slow one.
   if (fault == Fault::protocol && outruns(suspect, few) &&
-      suspect.back().place(few.measured.back()) < -1)
+      suspect.back().place(few.measured.back()) < -1 &&
+      few.measured.back() < CheckLimits::by_ll * few.healthy.back().time)
     return false;
   // Nor is it sure of small sizes of a forced algorithm.
   if (fault == Fault::algorithm)
@@ -234,7 +236,7 @@ bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
            few.healthy.back().place(few.measured.back()) > 1 &&
            std::abs(suspect.back().place(few.measured.back())) <= 1;
   if (fault != Fault::rails && fault != Fault::bounce && fault != Fault::no_nvls &&
-      fault != Fault::protocol)
+      fault != Fault::protocol && fault != Fault::buffer)
     return false;
   double logs = 0, slow = 0;
   for (std::size_t i = 0; i < suspect.size(); ++i)
@@ -242,8 +244,9 @@ bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
       logs += std::log(suspect[i].time / few.healthy[i].time);
       ++slow;
     }
-  return slow > 0 && logs > slow * std::log(fault == Fault::protocol ? CheckLimits::costs_more
-                                                                     : CheckLimits::costs_much);
+  return slow > 0 && logs > slow * std::log(fault == Fault::protocol || fault == Fault::buffer
+                                                ? CheckLimits::costs_more
+                                                : CheckLimits::costs_much);
 }
 
 bool may_crawl(const Setup& suspect) {

@@ -267,6 +267,19 @@ void add_slow_cards(std::vector<Setup>& all, const NcclFacts& log, const Machine
   all.back().machine.nic.bandwidth = *rate;
 }
 
+/// Half or a quarter of the rate of the cards that a machine with such GPUs usually has: its
+/// builder chose them.
+void add_other_cards(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
+                     const Profile& profile) {
+  if (healthy.fabric() != Fabric::rdma || !log.card_rates.empty()) return;
+  for (const double share : {0.5, 0.25}) {
+    const BytesPerSecond rate = share * healthy.nic.bandwidth;
+    all.push_back({cause::OtherCards{healthy.name, rate, healthy.nic.bandwidth, healthy.nic.count},
+                   healthy, profile});
+    all.back().machine.nic.bandwidth = rate;
+  }
+}
+
 /// Other ways between the nodes: TCP, and copies through host memory.
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
@@ -338,7 +351,7 @@ bool tells_choices(const NcclTable& table) {
 }  // namespace
 
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
-                            const Profile& profile, int nodes) {
+                            const Profile& profile, int nodes, MachineBy known_by) {
   NcclFacts log = table.facts;
   if (const auto listed = log.cards_listed();
       !log.nics && listed && listed->exact && healthy.nic.efa == 0)
@@ -361,6 +374,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes &&
         tells_choices(table))
       add_left_over_protocol(all, healthy, profile, nodes);
+    if (known_by == MachineBy::gpu_name) add_other_cards(all, log, healthy, profile);
     add_fewer(all, log, healthy, profile, nodes);
     add_slow_link(all, healthy, profile, nodes);
     add_slow_cards(all, log, healthy, profile);
@@ -378,11 +392,10 @@ std::optional<NcclAlgorithm> algorithm_forced_by(const NcclFacts& facts, Collect
   return forced && find_algorithm(to_text(*forced), collective) ? forced : std::nullopt;
 }
 
-Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
-                    Seconds more) {
-  Setup setup{cause::LatencyFloor{collective, more}, healthy, profile};
+Setup latency_floor(cause::LatencyFloor floor, const Machine& healthy, const Profile& profile) {
+  Setup setup{floor, healthy, profile};
   setup.profile.launch = Estimated<Seconds>{
-      value_or(profile.launch, Seconds{}) + more, NumberOrigin::assumed, {}, kSuspicion};
+      value_or(profile.launch, Seconds{}) + floor.more, NumberOrigin::assumed, {}, kSuspicion};
   return setup;
 }
 
@@ -402,6 +415,7 @@ Fault fault_of(const CauseKind& kind) {
     Fault operator()(cause::FewNics) const { return Fault::rails; }
     Fault operator()(cause::SlowPcieLink) const { return Fault::link; }
     Fault operator()(cause::SlowCards) const { return Fault::cards; }
+    Fault operator()(const cause::OtherCards&) const { return Fault::cards; }
     Fault operator()(cause::TcpForRdma) const { return Fault::sockets; }
     Fault operator()(cause::HostBounce) const { return Fault::bounce; }
     Fault operator()(cause::SlowMessages) const { return Fault::latency; }

@@ -60,10 +60,9 @@ struct Setup {
 /// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves
 /// possible.
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
-                            const Profile& profile, int nodes);
+                            const Profile& profile, int nodes, MachineBy known_by);
 /// The suspect that every such collective takes `more`, whatever its size.
-Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
-                    Seconds more);
+Setup latency_floor(cause::LatencyFloor floor, const Machine& healthy, const Profile& profile);
 
 /// The algorithm that NCCL_ALGO in the log leaves NCCL no choice but; null where NCCL chose, also
 /// because it has no such algorithm for that collective.
