@@ -37,9 +37,9 @@ struct RunWords {
   }
   std::string operator()(remark::NodesTaken r) const {
     return fmt::format(
-        "the log lists no hosts: its {} ranks are taken to be on {}; of others say "
-        "--nodes",
-        r.ranks, counted(r.nodes, "node"));
+        "the log lists no hosts: its {} ranks are taken to be on 1 node; of several "
+        "say --nodes",
+        r.ranks);
   }
   std::string operator()(const remark::FittingMachine& r) const {
     return fmt::format(

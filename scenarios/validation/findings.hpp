@@ -388,9 +388,9 @@ struct OnlyThis {
   Collective slow = Collective::all_reduce, normal = Collective::all_reduce;
   bool several_nodes = false;
 };
-/// The log lists no hosts.
+/// The log lists no hosts, and all ranks are taken to be on one node.
 struct NodesTaken {
-  int ranks = 0, nodes = 0;  ///< that the ranks are taken to be on
+  int ranks = 0;
 };
 /// The log names another instance type than the one that was asked for.
 struct OtherPlatform {

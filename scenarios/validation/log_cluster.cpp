@@ -438,7 +438,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
   if (nodes == 0) {
     nodes = (t.ranks + gpus - 1) / gpus;
-    w.remarks.push_back(remark::NodesTaken{t.ranks, nodes});
+    if (nodes == 1) w.remarks.push_back(remark::NodesTaken{t.ranks});
   }
   w.nodes = nodes;
   w.ranks = t.ranks > 0 ? t.ranks : nodes * gpus;
