@@ -110,7 +110,8 @@ TEST(NcclTestsLines, WithNcclsOwnChoicesNameTheCause) {
     said += line.substr(std::min(line.size(), line.find_first_not_of(' '))) + " ";
   EXPECT_SAYS(said,
               "Looks like: NCCL chooses otherwise than is expected; NCCL says that it chose "
-              "ring Simple from 1 MiB to 8 MiB, where double-tree LL128 is expected");
+              "ring Simple from 64 MiB to 512 MiB, where ring LL128 is expected; ring Simple from "
+              "1 MiB to 8 MiB, where double-tree LL128 is expected");
   EXPECT_SAYS(said, "do: is aws-ofi-nccl's tuner loaded");
   EXPECT_SAYS_NOT(said, "Note: NCCL says that it chose");
   // The same times without a word of a choice, and choices that are as expected.
