@@ -108,13 +108,11 @@ void mark_falls(Json& points) {
   constexpr std::pair<const char*, const char*> kAxes[] = {{"bytes", "faster_at_bytes"},
                                                            {"nodes", "faster_on_nodes"}};
   for (const auto& [axis, key] : kAxes) {
-    const std::vector<Neighbours> falls = falls_along(axis, points);
-    for (Json& p : points) {
-      if (p.contains("error")) continue;
-      const auto fall = std::find_if(falls.begin(), falls.end(),
-                                     [&](const Neighbours& two) { return two.first == &p; });
-      p[key] = fall == falls.end() ? Json() : fall->second->value(axis, Json());
-    }
+    std::map<const Json*, Json> faster;
+    for (const auto& [small, large] : falls_along(axis, points))
+      faster[small] = large->value(axis, Json());
+    for (Json& p : points)
+      if (!p.contains("error")) p[key] = faster[&p];
   }
 }
 
